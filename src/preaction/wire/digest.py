@@ -1,0 +1,30 @@
+"""Digests over RFC 8785 canonical JSON: `sha-256:` and 64 lower-case hexadecimal digits."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import rfc8785
+
+from preaction.errors import InvalidJSON
+
+
+def canonical(value: Any) -> bytes:
+    """The RFC 8785 bytes of a JSON value; `InvalidJSON` for what has none.
+
+    That is NaN, infinities, integers beyond ±2⁵³, lone surrogates, keys that aren't strings, and nesting too deep.
+    """
+    try:
+        return rfc8785.dumps(value)
+    except (rfc8785.CanonicalizationError, UnicodeError, RecursionError) as error:
+        raise InvalidJSON(f"no canonical JSON: {type(error).__name__}") from None
+
+
+def digest(value: Any) -> str:
+    """`sha-256:…` over the canonical JSON of `value`."""
+    return "sha-256:" + hashlib.sha256(canonical(value)).hexdigest()
+
+
+def content_digest(content: Mapping[str, str]) -> str:
+    """The `contentDigest` of an output's content: field name → text, code point for code point."""
+    return digest(dict(content))
