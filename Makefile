@@ -1,0 +1,131 @@
+# Every target sets up what it needs, on a machine with Python 3.11 and pip. `make` alone lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# Only used to create .venv: make setup PYTHON=python3.13
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+UV_REQUIREMENT := uv>=0.9,<0.14
+EXTRAS := authority,cli,dev
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
+LOWEST := .venv-lowest
+LOWEST_READY := $(LOWEST)/.ready
+
+PYTEST_ARGS := -n 2 --dist worksteal
+# What the fast suite measures, and so what makes its data old
+MEASURED := $(shell find src tests examples vectors docs README.md -type f -not -path '*/__pycache__/*' 2>/dev/null)
+
+# Rooms that decide whether a call may act, or carry its facts: every branch of them is tested
+GATED := _core gate drive sessions results rest wire
+comma := ,
+empty :=
+space := $(empty) $(empty)
+GATED_FILES := $(subst $(space),$(comma),$(foreach room,$(GATED),src/preaction/$(room).py src/preaction/$(room)/*))
+
+# ---------------------------------------------------------------- setting up
+
+.PHONY: help
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY)  ## create .venv with everything needed (again when pyproject.toml changed)
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("preaction needs Python 3.11 or later: make setup PYTHON=…")'
+	$(PYTHON) -m venv $(VENV) || $(PYTHON) -m venv --clear --without-pip $(VENV)
+	if $(BIN)/python -m pip --version > /dev/null 2>&1; \
+	then $(BIN)/python -m pip install --quiet '$(UV_REQUIREMENT)'; \
+	else $(PYTHON) -m pip --python $(BIN)/python install --quiet '$(UV_REQUIREMENT)'; fi
+
+$(READY): pyproject.toml | $(UV)
+	$(UV) pip install --quiet --python $(BIN)/python -e '.[$(EXTRAS)]'
+	@touch $@
+
+$(DOCS_READY): pyproject.toml | $(READY)
+	$(UV) pip install --quiet --python $(BIN)/python --group docs
+	@touch $@
+
+# The oldest versions that pyproject.toml allows of what a user installs; today's tools to test them with
+$(LOWEST_READY): pyproject.toml | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(UV) pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[authority,cli]'
+	$(UV) pip install --quiet --python $(LOWEST)/bin/python -e '.[$(EXTRAS)]'
+	@touch $@
+
+# ---------------------------------------------------------------- every day
+
+.PHONY: demo
+demo: $(READY)  ## a help desk's agent: calls denied, then allowed
+	$(BIN)/python examples/helpdesk/demo.py
+
+.PHONY: test
+test: $(READY)  ## the fast suite, measured
+	@rm -f .coverage
+	@$(MAKE) --no-print-directory .coverage
+
+.coverage: $(READY) $(MEASURED)
+	$(BIN)/pytest $(PYTEST_ARGS) --cov --cov-report=
+
+.PHONY: check
+check: lint types imports coverage  ## all that must hold besides the tests: lint, types, imports, coverage
+
+.PHONY: lint
+lint: $(READY)  ## ruff: rules and format
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+.PHONY: format
+format: $(READY)  ## let ruff repair what it can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: types
+types: $(READY)  ## mypy, strict
+	$(BIN)/mypy
+
+.PHONY: imports
+imports: $(READY)  ## who may import whom
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: coverage
+coverage: $(READY) .coverage  ## every branch of the gate's rooms; runs the tests only if the data is older than the code
+	$(BIN)/coverage report --include='$(GATED_FILES)' --fail-under=100
+
+.PHONY: bench
+bench: $(READY)  ## what the gate costs, as ratios
+	$(BIN)/python bench/run.py
+
+.PHONY: docs
+docs: $(DOCS_READY)  ## build the site into site/
+	$(BIN)/zensical build --clean --strict
+
+.PHONY: build
+build: $(READY)  ## build wheel and sdist into dist/, and try the wheel in an environment of its own
+	rm -rf dist
+	$(UV) build --quiet --out-dir dist
+	.ci/try-wheel $(UV) dist/*.whl
+
+# ---------------------------------------------------------------- long
+
+.PHONY: test-long
+test-long: test-nightly test-lowest  ## what takes longer: many more generated examples; the oldest dependencies
+
+.PHONY: test-nightly
+test-nightly: $(READY)  ## property tests with many more examples, and tests marked `long`
+	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest $(PYTEST_ARGS) -m 'hypothesis or long'
+
+.PHONY: test-lowest
+test-lowest: $(LOWEST_READY)  ## the fast suite with the oldest dependencies that pyproject.toml allows
+	$(LOWEST)/bin/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: clean
+clean:  ## remove what was built, measured and cached; keep .venv
+	rm -rf dist site mutants .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(LOWEST)
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
