@@ -1,0 +1,178 @@
+"""Rules about the code itself that neither ruff, mypy nor import-linter can hold."""
+
+import ast
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import preaction
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+PACKAGE = REPOSITORY / "src" / "preaction"
+MODULES = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {name: ast.parse(text) for name, text in MODULES.items()}
+
+LONGEST_FUNCTION = 60  # lines without its docstring; aim for 40
+LONGEST_MODULE = 400  # lines; aim for 300
+
+# Where `except Exception` or wider may stand, once each: (module, function) → why nothing narrower would do.
+BROAD_EXCEPTS: dict[tuple[str, str], str] = {}
+
+# Imported when first needed, never by `import preaction`
+HEAVY = ["httpx", "tldextract", "starlette", "sqlalchemy", "typer", "email_validator"]
+
+
+def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function with its dotted name, classes and outer functions included."""
+    for node in ast.iter_child_nodes(tree):
+        inner = prefix
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield prefix + node.name, node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inner = f"{prefix}{node.name}."
+        yield from functions(node, inner)
+
+
+def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from `def` to the end, the docstring left out."""
+    lines = (function.end_lineno or function.lineno) - function.lineno + 1
+    if ast.get_docstring(function, clean=False) is not None:
+        docstring = function.body[0]
+        lines -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
+    return lines
+
+
+def calls_of(name: str, tree: ast.AST) -> list[int]:
+    """Lines where something of this name is called, whatever it is an attribute of."""
+    called = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [node.lineno for node in called if name in (getattr(node.func, "id", ""), getattr(node.func, "attr", ""))]
+
+
+def is_broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(getattr(kind, "id", "") in ("Exception", "BaseException") for kind in kinds)
+
+
+def broad_excepts(tree: ast.AST) -> Iterator[str]:
+    """The innermost function around each broad handler, once per handler."""
+    owner: dict[ast.AST, str] = {}
+    for name, function in functions(tree):
+        owner.update(dict.fromkeys(ast.walk(function), name))  # inner functions come later and win
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ExceptHandler) and is_broad(node):
+            yield owner.get(node, "<module>")
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+    paths = (REPOSITORY / name for name in listed.decode().split("\0") if name)
+    return [path for path in paths if path.is_file()]
+
+
+def lines_matching(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
+    found = []
+    for path in paths:
+        for number, line in enumerate(path.read_text("utf-8", "replace").splitlines(), 1):
+            if pattern.search(line):
+                found.append(f"{path.relative_to(REPOSITORY)}:{number}: {line.strip()[:100]}")
+    return found
+
+
+# ---------------------------------------------------------------- what the package shows
+
+
+def test_public_names_are_exactly_those_listed() -> None:
+    listed = list(preaction.__all__)
+    assert len(listed) == len(set(listed))
+    assert set(listed) <= set(dir(preaction))
+    for name in listed:
+        getattr(preaction, name)
+    here = {name for name, value in vars(preaction).items() if not isinstance(value, types.ModuleType)}
+    assert {name for name in here if not name.startswith("_")} <= set(listed), "public, but not in __all__"
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (PACKAGE / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("heavy", HEAVY)
+def test_importing_the_package_loads_nothing_heavy(heavy: str, loaded_by_import: frozenset[str]) -> None:
+    assert heavy not in loaded_by_import
+
+
+@pytest.fixture(scope="module")
+def loaded_by_import() -> frozenset[str]:
+    code = "import preaction, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return frozenset(done.stdout.split())
+
+
+# ---------------------------------------------------------------- how the code is built
+
+
+def test_a_call_is_allowed_in_exactly_one_line() -> None:
+    places = [f"{module}:{line}" for module, tree in TREES.items() for line in calls_of("Allowed", tree)]
+    assert len(places) == 1, places
+
+
+def test_the_decision_reads_no_clock() -> None:
+    places = [
+        f"{module}:{line} {reader}()"
+        for module, tree in TREES.items()
+        if module.startswith("_core/")
+        for reader in ("now", "utcnow", "today", "open")
+        for line in calls_of(reader, tree)
+    ]
+    assert not places, "the time and all else from outside come in as arguments"
+
+
+def test_no_function_is_too_long() -> None:
+    too_long = [
+        f"{module} {name}: {length(function)} lines"
+        for module, tree in TREES.items()
+        for name, function in functions(tree)
+        if length(function) > LONGEST_FUNCTION
+    ]
+    assert not too_long
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {module: len(text.splitlines()) for module, text in MODULES.items()}
+    assert not {module: lines for module, lines in lengths.items() if lines > LONGEST_MODULE}
+
+
+def test_every_broad_except_has_its_reason_here() -> None:
+    found = [(module, name) for module, tree in TREES.items() for name in broad_excepts(tree)]
+    assert sorted(found) == sorted(BROAD_EXCEPTS), "narrow the except, or write into BROAD_EXCEPTS why that would be wrong"
+
+
+def test_no_module_imports_the_root_package() -> None:
+    places = [
+        f"{module}:{node.lineno}"
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.ImportFrom) and node.module == "preaction" and node.level == 0)
+        or (isinstance(node, ast.Import) and any(alias.name == "preaction" for alias in node.names))
+    ]
+    assert not places, "the root gathers the public names; a module imports from where a name lives"
+
+
+# ---------------------------------------------------------------- what is left lying about
+
+
+def test_nothing_is_left_to_do_and_nothing_hides_from_coverage() -> None:
+    marks = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX)\b|pragma: no" r" (?:cover|branch)")
+    code = [path for path in tracked_files() if path.suffix in (".py", ".md", ".toml", ".yml", ".yaml")]
+    assert not lines_matching(marks, code)
+
+
+def test_no_file_names_a_place_on_somebodys_machine() -> None:
+    places = re.compile(r"(?<![\w.$}/-])/(?:work/|root/|home/[a-z])|(?:extra-)?index-" r"url")
+    assert not lines_matching(places, tracked_files())
