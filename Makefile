@@ -87,8 +87,9 @@ format: $(READY)  ## let ruff repair what it can
 	$(BIN)/ruff format
 
 .PHONY: types
-types: $(READY)  ## mypy, strict
+types: $(READY)  ## mypy: the package strictly, the tests where they are annotated
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file .ci/mypy-tests.ini
 
 .PHONY: imports
 imports: $(READY)  ## who may import whom
