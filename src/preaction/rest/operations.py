@@ -1,0 +1,128 @@
+"""The operations of `wire.md` that an agent's key may ask for, as questions; `Felspar` puts them.
+
+Each checks what it is given before anything is sent, and reads the answer three times over: strict JSON, the wire's
+shape, and whether it is about the thing asked for. What it hands back is the JSON itself.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from preaction._core.facts import Verify, VerifyOutputCheck
+from preaction.errors import MisuseError
+from preaction.rest.exchange import (
+    Failure,
+    Model,
+    Question,
+    Request,
+    body_of,
+    misshapen,
+    on_issued,
+    on_job,
+    request_for,
+    shaped,
+)
+from preaction.wire.digest import content_digest
+from preaction.wire.models import (
+    Decision,
+    JobDescription,
+    JobSummary,
+    OutputCheck,
+    OutputCheckVerification,
+    Verification,
+)
+
+Object: TypeAlias = dict[str, Any]
+"""A JSON object, as the wire has it."""
+
+_IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+_OF_ANOTHER: Final = Failure("wrong_shape", "the answer was about something else than was asked for")
+
+
+def decide(
+    job: str,
+    entity_id: str | None,
+    evidence: Mapping[str, Any] | None,
+    fields: Mapping[str, Any] | None,
+    content: Mapping[str, str] | None,
+    idempotency_key: str | None,
+) -> Question[Object]:
+    """A decision of this job."""
+    parts = {"entity_id": entity_id, "evidence": evidence, "fields": fields, "content": content}
+    more = {"body": body_of("decide_job", parts), **_idempotent("decide_job", idempotency_key)}
+    request = on_job("decide_job", "POST", job, "/decisions", **more)
+    return _question("decide_job", request, Decision, lambda decision: decision.job == job)
+
+
+def check_output(
+    execution_id: str, output: str, content: Mapping[str, str], idempotency_key: str | None
+) -> Question[Object]:
+    """A check of this text as this output of this execution."""
+    body = body_of("check_output", {"output": output, "content": content})
+    more = _idempotent("check_output", idempotency_key)
+    request = on_issued("check_output", "/v0/executions/{}/output-checks", execution_id, body, **more)
+    digest = content_digest(content)
+    return _question(
+        "check_output",
+        request,
+        OutputCheck,
+        lambda check: (check.execution_id, check.output, check.content_digest) == (execution_id, output, digest),
+    )
+
+
+def list_jobs() -> Question[list[Object]]:
+    """The jobs that the key may use."""
+    return Question(Request("list_jobs", "GET", "/v0/jobs"), _read_jobs)
+
+
+def describe_job(job: str, release: str | None) -> Question[Object]:
+    """What this job allows, at this release or at its current one."""
+    names = () if release is None else (release,)
+    request = on_job("describe_job", "GET", job, "/releases/{}" if names else "", *names)
+    return _question(
+        "describe_job", request, JobDescription, lambda found: found.job == job and release in {None, found.release}
+    )
+
+
+def verify(execution_id: str) -> Question[Object]:
+    """Whether the receipt of this execution stands."""
+    request = request_for(Verify(execution_id))
+    return _question("verify_execution", request, Verification, lambda found: found.execution_id == execution_id)
+
+
+def verify_output_check(check_id: str) -> Question[Object]:
+    """Whether this output check stands."""
+    request = request_for(VerifyOutputCheck(check_id))
+    return _question("verify_output_check", request, OutputCheckVerification, lambda found: found.check_id == check_id)
+
+
+def _question(
+    operation: str, request: Request | Failure, model: type[Model], is_about_it: Callable[[Model], bool]
+) -> Question[Object]:
+    if isinstance(request, Failure):
+        raise request.error(operation)
+
+    def read(value: Any) -> Object | Failure:
+        answer = shaped(model, value)
+        if isinstance(answer, Failure):
+            return answer
+        return value if is_about_it(answer) else _OF_ANOTHER
+
+    return Question(request, read)
+
+
+def _read_jobs(value: Any) -> list[Object] | Failure:
+    if not isinstance(value, list):
+        return misshapen()
+    for place, entry in enumerate(value):
+        summary = shaped(JobSummary, entry, f"[{place}]")
+        if isinstance(summary, Failure):
+            return summary
+    return value
+
+
+def _idempotent(operation: str, key: Any) -> dict[str, Any]:
+    """What an idempotency key changes in a request: it is sent along, and then the request may be sent once more."""
+    if key is not None and not (isinstance(key, str) and _IDEMPOTENCY_KEY.fullmatch(key)):
+        raise MisuseError(f"{operation}: idempotency_key needs 1 to 255 visible ASCII characters, without white space")
+    return {"idempotency_key": key, "again": key is not None}
