@@ -1,16 +1,18 @@
-"""4 · Facts: what the decision asks of the world, and what the world may answer.
+"""4 · Facts: what the decision asks of the world, and what the world may answer. Nothing is fetched here.
 
 Asks are frozen and hashable. To the authority go `Verify`, `Describe` and `VerifyOutputCheck`; what it can't or won't
-answer is an answer too, `Unavailable`. Nothing is fetched here.
+answer is an answer too, `Unavailable`. To the session go `Recall`, `RecallTexts` and `Use`; it answers or raises.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from preaction.wire.models import JobDescription, OutputCheckVerification, Verification
+from preaction._core.call import Malformed, plain
+from preaction.wire.models import Decision, JobDescription, OutputCheckVerification, Verification, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,10 @@ class Source(Protocol):
     is then called in the thread that asks; others are given a thread of their own.
     """
 
-    keeps_deadline: bool
+    @property
+    def keeps_deadline(self) -> bool:
+        """Whether `fetch` always returns within the time it is given."""
+        ...
 
     def fetch(self, asks: Sequence[Ask], deadline_s: float) -> Mapping[Ask, object]:
         """Answer from a thread."""
@@ -62,3 +67,118 @@ class Source(Protocol):
     async def afetch(self, asks: Sequence[Ask], deadline_s: float) -> Mapping[Ask, object]:
         """Answer from an event loop."""
         ...
+
+
+# What a session remembers ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The latest decision that a session recorded on one case; `decision` is None when it couldn't be read (G7)."""
+
+    case_id: str
+    decision: Decision | None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownText:
+    """The latest output check that a session recorded for one execution, output and text."""
+
+    check_id: str
+    output: str
+    release: str
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What did the session record on the cases that one of these names names, and on any case at all?
+
+    `names` are folded ids (`fold`) and host names.
+    """
+
+    job: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The answer to `Recall`, at `now` by the gate's clock.
+
+    `named` are the cases that the names name, `first` at most two of all cases of the job, in the order of their first
+    recording, `releases` at most nine that decisions of the job name. `full` says that the session could not take a
+    record, and so no longer knows everything.
+    """
+
+    now: datetime
+    named: tuple[Known, ...]
+    first: tuple[Known, ...]
+    releases: tuple[str, ...]
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecallTexts:
+    """Which output checks did the session record for this execution and this text? Answer: a tuple of `KnownText`."""
+
+    execution_id: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Is this use still free (G43a)? With `take`, it is taken in the same moment. Answer: `free`, `taken` or `full`."""
+
+    tool: str
+    per: Literal["decision", "case"]
+    name: str
+    take: bool
+
+
+UseAnswer: TypeAlias = Literal["free", "taken", "full"]
+SessionAsk: TypeAlias = Recall | RecallTexts | Use
+AnyAsk: TypeAlias = Ask | SessionAsk
+
+Batch: TypeAlias = tuple[AnyAsk, ...]
+Answers: TypeAlias = Mapping[Any, Any]
+R = TypeVar("R")
+Procedure: TypeAlias = Generator[Batch, Answers, R]
+"""A computation that may need the world: yields asks, is sent the answers, returns a result."""
+
+
+# Reading what the authority answered ----------------------------------------------------------------------------------
+
+M = TypeVar("M", bound=Wire)
+
+
+def verification(answers: Answers, ask: Verify) -> Verification | Unavailable:
+    """The answer to `ask`, read strictly."""
+    return _read(answers, ask, Verification)
+
+
+def description(answers: Answers, ask: Describe) -> JobDescription | Unavailable:
+    """The answer to `ask`, read strictly and bound to it: another job or release is no answer (G25)."""
+    found = _read(answers, ask, JobDescription)
+    if isinstance(found, JobDescription) and (found.job, found.release) != (ask.job, ask.release):
+        return Unavailable("the authority described another job or release than the one asked for")
+    return found
+
+
+def text_check(answers: Answers, ask: VerifyOutputCheck) -> OutputCheckVerification | Unavailable:
+    """The answer to `ask`, read strictly."""
+    return _read(answers, ask, OutputCheckVerification)
+
+
+def _read(answers: Answers, ask: Ask, model: type[M]) -> M | Unavailable:
+    given = answers.get(ask, Unavailable("there was no answer"))
+    if isinstance(given, (model, Unavailable)):
+        return given
+    if not isinstance(given, Mapping):
+        return Unavailable("the answer was not an object")
+    try:
+        return model.model_validate(given if type(given) is dict else plain(given))
+    except ValidationError as error:
+        place = ".".join(map(str, error.errors(include_url=False, include_input=False)[0]["loc"]))
+        return Unavailable(f"the answer lacked or mistyped {place!r}")
+    except Malformed:
+        return Unavailable("the answer was not plain JSON")

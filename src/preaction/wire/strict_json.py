@@ -5,6 +5,7 @@ order mark and deep nesting all raise `InvalidJSON`, and no other exception leav
 """
 
 import json
+from collections import Counter
 from typing import Any, Final, TypeAlias
 
 import pydantic_core
@@ -46,8 +47,8 @@ def load_object(data: bytes | str, *, max_bytes: int = MAX_BYTES) -> dict[str, A
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"the key {json.dumps(twice[:80])} is repeated in one object")
     return found
 

@@ -1,0 +1,128 @@
+"""1 · Call: from whatever a runtime hands over to a private plain copy that nothing can change any more.
+
+Requirements G1 and G3. Everything after this stage reads the copy; the tool gets another one made from it.
+"""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from preaction._core.denied import Code, Denied, deny, quote
+
+MAX_DEPTH: Final = 32
+MAX_BYTES: Final = 256 * 1024
+"""Limits of G1: levels of nesting, and bytes as UTF-8 JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One proposed call. `arguments` is ours alone: plain dicts, lists, strings, finite numbers, booleans and nulls."""
+
+    session_id: object
+    tool: str
+    arguments: dict[str, Any]
+
+
+class Malformed(Exception):
+    """Internal to this stage: what is wrong, and where, collected while the recursion unwinds."""
+
+    def __init__(self, code: Code, why: str) -> None:
+        super().__init__(why)
+        self.code: Code = code
+        self.why = why
+        self.path: list[str] = []
+
+    def place(self) -> str:
+        """The path of the offending value, such as `items[2].name`; empty at the top."""
+        return "".join(reversed(self.path)).lstrip(".")
+
+
+def read_call(session_id: object, tool: str, arguments: object) -> Call | Denied:
+    """The frozen copy, or a denial with `malformed_call` (G1) or `field_repeated` (G3)."""
+    if not isinstance(arguments, Mapping):
+        return _malformed("the arguments are not one object")
+    try:
+        copy = plain(arguments)
+        size = len(json.dumps(copy, ensure_ascii=False).encode())
+    except Malformed as bad:
+        place = bad.place()
+        return _malformed(f"{bad.why} (in {quote(place)})" if place else bad.why, bad.code)
+    except ValueError:  # an integer of more digits than Python writes out
+        return _malformed("the arguments hold a number too long to be written out")
+    if size > MAX_BYTES:
+        return _malformed(f"the arguments are larger than {MAX_BYTES // 1024} KiB")
+    return Call(session_id, tool, copy)
+
+
+def _malformed(why: str, code: Code = "malformed_call") -> Denied:
+    return deny(code, "fields", why, "send the arguments as one plain JSON object")
+
+
+def plain(value: Any, depth: int = 1) -> Any:
+    """A deep copy in plain JSON types; `Malformed` for all that JSON can't hold, and for names that fold together."""
+    kind = type(value)
+    if kind is str or isinstance(value, str):
+        return _string(value)
+    if value is None or kind is bool or kind is int:
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise Malformed("malformed_call", "a number is not finite")
+        return float.__add__(value, 0.0) if kind is not float else value
+    if isinstance(value, int):  # an IntEnum, say: its plain number
+        return int.__add__(value, 0)
+    if depth > MAX_DEPTH:
+        raise Malformed("malformed_call", f"the arguments are nested more than {MAX_DEPTH} deep")
+    if isinstance(value, Mapping):
+        return _object(value, depth)
+    if isinstance(value, (list, tuple)):
+        return _array(value, depth)
+    raise Malformed("malformed_call", f"a value of type {kind.__name__} is not JSON")
+
+
+def _string(value: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise Malformed("malformed_call", "a text holds a lone surrogate") from None
+    return value if type(value) is str else str.__str__(value)
+
+
+def _object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    copy: dict[str, Any] = {}
+    folded: set[str] = set()
+    for name, item in value.items():
+        if not isinstance(name, str):
+            raise Malformed("malformed_call", "a field name is not a string")
+        name = _string(name)
+        folded.add(fold(name))
+        try:
+            copy[name] = plain(item, depth + 1)
+        except Malformed as bad:
+            bad.path.append(f".{name}")
+            raise
+        if len(folded) != len(copy):
+            raise Malformed("field_repeated", f"the field {quote(name)} stands there twice, give or take its capitals")
+    return copy
+
+
+def _array(value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
+    copy = []
+    for index, item in enumerate(value):
+        try:
+            copy.append(plain(item, depth + 1))
+        except Malformed as bad:
+            bad.path.append(f"[{index}]")
+            raise
+    return copy
+
+
+_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+def fold(text: str) -> str:
+    """`text` without ASCII case and nothing else (G2): a Kelvin sign, a dotless i or a long s stays what it is."""
+    return text.lower() if text.isascii() else text.translate(_LOWER)

@@ -1,0 +1,328 @@
+"""The action gate: the object that a user holds. Whatever acts, verifies.
+
+The promise of this module: no exception lets a call through. The decision itself is `_core`; here are the door that
+turns any error into a denial, the callback, and the ways in and out.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal, Never, TypeVar
+
+from preaction._core.denied import deny
+from preaction._core.facts import Describe, Procedure
+from preaction._core.procedure import judge
+from preaction._core.rule import RuleBook
+from preaction._core.tool_rule import ToolRule
+from preaction._core.trail import Trail
+from preaction._core.verdict import Judgement, Ungated, Verdict, verdict_of
+from preaction.drive import Facts, arun, run
+from preaction.errors import ConfigurationError, MisuseError
+from preaction.options import (
+    name_of,
+    problems_of,
+    read_book,
+    read_clock,
+    read_facts,
+    read_on_verdict,
+    seconds_of,
+)
+from preaction.sessions import Sessions
+from preaction.stores import Store
+from preaction.stores.memory import MemoryStore
+from preaction.wrap import wrap
+
+log = logging.getLogger("preaction")
+
+F = TypeVar("F", bound=Callable[..., Any])
+OnVerdict = Callable[[str, Verdict], object]
+
+_session: ContextVar[str | None] = ContextVar("preaction_session", default=None)
+
+
+GATE_ERROR = deny("gate_error", None, "the gate itself failed on this call", "hand the case to a person")
+
+
+@dataclass(slots=True)
+class _Check:
+    """One call on its way through the gate."""
+
+    session_id: object
+    tool: Any
+    arguments: object
+    trail: Trail = field(default_factory=Trail)
+    judgement: Judgement = GATE_ERROR
+
+
+class ActionGate:
+    """A gate over some tools, for one job of an authority. Made by `create_action_gate`; safe in threads and tasks.
+
+    `problems` are the rules that can never allow, `warnings` those weaker than they look, both in words.
+    """
+
+    def __init__(
+        self,
+        book: RuleBook,
+        facts: Facts,
+        sessions: Sessions,
+        *,
+        decision_tool: str | None,
+        output_check_tool: str | None,
+        on_verdict: OnVerdict | None,
+        enforced: bool,
+        deadline_s: float,
+        problems: Sequence[str],
+    ) -> None:
+        self._book = book
+        self._facts = facts
+        self._sessions = sessions
+        self._decision_tool = decision_tool
+        self._output_check_tool = output_check_tool
+        self._on_verdict = on_verdict
+        self._enforced = enforced
+        self._deadline_s = deadline_s
+        self.problems = tuple(problems)
+        self.warnings = tuple(warning for rule in book.rules.values() for warning in rule.warnings) + (
+            () if book.deny_unlisted else ("unlisted is 'allow': tools without a rule are not gated",)
+        )
+        self.decisions = Decisions(sessions)
+        self.output_checks = OutputChecks(sessions)
+
+    # Asking -----------------------------------------------------------------------------------------------------------
+
+    def check(self, session_id: str | None, tool: str, args: Mapping[str, Any]) -> Verdict:
+        """The verdict on one call. Never raises for anything that a call or an authority does."""
+        one = _Check(session_id, tool, args)
+        with self._door(one):
+            one.judgement = run(self._procedure(one, self._enforced), self._asker(one), self._facts, self._deadline_s)
+        return self._conclude(one)
+
+    async def acheck(self, session_id: str | None, tool: str, args: Mapping[str, Any]) -> Verdict:
+        """As `check`, from an event loop. A cancellation leaves as it came, without a verdict."""
+        one = _Check(session_id, tool, args)
+        with self._door(one):
+            one.judgement = await arun(
+                self._procedure(one, self._enforced), self._asker(one), self._facts, self._deadline_s
+            )
+        return self._conclude(one)
+
+    def preview(self, session_id: str | None, tool: str, args: Mapping[str, Any]) -> Verdict:
+        """The verdict that `check` would give; uses nothing up and calls no `on_verdict`."""
+        one = _Check(session_id, tool, args)
+        with self._door(one):
+            one.judgement = run(self._procedure(one, False), self._asker(one), self._facts, self._deadline_s)
+        return self._verdict(one)
+
+    async def apreview(self, session_id: str | None, tool: str, args: Mapping[str, Any]) -> Verdict:
+        """As `preview`, from an event loop."""
+        one = _Check(session_id, tool, args)
+        with self._door(one):
+            one.judgement = await arun(self._procedure(one, False), self._asker(one), self._facts, self._deadline_s)
+        return self._verdict(one)
+
+    def _procedure(self, one: _Check, take: bool) -> Procedure[Judgement]:
+        return judge(one.session_id, one.tool, one.arguments, self._book, one.trail, take=take)
+
+    def _asker(self, one: _Check) -> Callable[[Any], object]:
+        return lambda ask: self._sessions.answer(str(one.session_id), ask)
+
+    @contextmanager
+    def _door(self, one: _Check) -> Iterator[None]:
+        """The one broad `except` of the gate: whatever goes wrong inside, the call is denied."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            # The type only: a message or a trace could hold a text of the call, or a secret.
+            log.error("the gate failed and denied the call: %s", type(error).__name__, extra={"tool": str(one.tool)})  # noqa: TRY400
+            one.judgement = GATE_ERROR
+
+    def _conclude(self, one: _Check) -> Verdict:
+        """The verdict, once `on_verdict` has seen it: if that fails on an allow, no record, so no act (G40)."""
+        verdict = self._verdict(one)
+        if self._on_verdict is None or isinstance(one.judgement, Ungated):
+            return verdict
+        with self._door(one):
+            self._on_verdict(verdict.tool, verdict)
+        return self._verdict(one) if verdict.allow else verdict
+
+    def _verdict(self, one: _Check) -> Verdict:
+        return verdict_of(one.judgement, one.trail, tool=one.tool, session_id=one.session_id, enforced=self._enforced)
+
+    # Recording --------------------------------------------------------------------------------------------------------
+
+    def record_result(self, session_id: str | None, tool: str, args: object, result: object) -> None:
+        """Record what the decision tool or the output-check tool returned; anything else is left alone.
+
+        To be called after every tool that really ran. `args` are the model's and are not read. Raises what the store
+        raises, since a decision that got lost could leave an older one standing.
+        """
+        if tool == self._decision_tool:
+            self.decisions.record(_session_id(session_id), result=result)
+        elif tool == self._output_check_tool:
+            self.output_checks.record(_session_id(session_id), result)
+
+    # Guarding ---------------------------------------------------------------------------------------------------------
+
+    def wrap(self, tool: str, function: F, *, ignore: Sequence[str] = ()) -> F:
+        """`function` behind this gate; sync or async function in, the same kind out.
+
+        The guarded function raises `ActionDenied` when a call is denied; else it runs with the arguments that were
+        checked. The session is the one of the surrounding `with gate.session(…)`. Parameters named in `ignore` are
+        injected by a runtime: they are neither checked nor copied. Raises `ConfigurationError` for a tool without a
+        rule, and for what can't be wrapped.
+        """
+        return wrap(self, tool, function, ignore)
+
+    def is_gated(self, tool: str) -> bool:
+        """Whether a rule names this tool."""
+        return tool in self._book.rules
+
+    @contextmanager
+    def session(self, session_id: str) -> Iterator[str]:
+        """Guarded functions called inside belong to this session, in this thread or task and the tasks it starts."""
+        token = _session.set(_session_id(session_id))
+        try:
+            yield session_id
+        finally:
+            _session.reset(token)
+
+    @property
+    def current_session(self) -> str | None:
+        """The session of the surrounding `with gate.session(…)`."""
+        return _session.get()
+
+    # Warming up -------------------------------------------------------------------------------------------------------
+
+    def warm(self) -> None:
+        """Do before the first call what it would have to wait for: suffix list, connections, the pinned description."""
+        self._book.domains.registrable("example.com")
+        self._book.domains.shared("example.com")
+        run(self._warm_facts(), _no_session, self._facts, self._deadline_s)
+
+    async def awarm(self) -> None:
+        """As `warm`, from an event loop."""
+        self._book.domains.registrable("example.com")
+        self._book.domains.shared("example.com")
+        await arun(self._warm_facts(), _no_session, self._facts, self._deadline_s)
+
+    def _warm_facts(self) -> Procedure[None]:
+        """Pinned descriptions are fetched and kept; without any, one is asked for anyway, to open a connection."""
+        releases = sorted(self._book.releases or ["warm-up"])
+        yield tuple(Describe(self._book.job, release) for release in releases)
+
+
+def _no_session(ask: object) -> Never:
+    raise MisuseError(f"{ask!r} needs a session")
+
+
+def _session_id(session_id: object) -> str:
+    if isinstance(session_id, str) and session_id:
+        return session_id
+    raise MisuseError("a session id is a string that isn't empty")
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """`gate.decisions`: for decisions got over REST rather than from the decision tool."""
+
+    _sessions: Sessions
+
+    def record(
+        self,
+        session_id: str,
+        entity_id: str | None = None,
+        result: object = None,
+        *,
+        entity: str | None = None,
+        job: str | None = None,
+    ) -> None:
+        """Record `result` as the authority returned it.
+
+        `entity_id` (or `entity`) and `job`, where given, must be the result's: else nothing is recorded and
+        `MisuseError` is raised. Leave the entity out for a case that the authority identified itself.
+        """
+        if entity_id is not None and entity is not None and entity_id != entity:
+            raise MisuseError("entity_id and entity name two entities; nothing was recorded")
+        wanted = entity if entity_id is None else entity_id
+        self._sessions.record_decision(_session_id(session_id), result, entity=wanted, job=job)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputChecks:
+    """`gate.output_checks`: for output checks got over REST rather than from the output-check tool."""
+
+    _sessions: Sessions
+
+    def record(self, session_id: str, result: object) -> None:
+        """Record `result` as the authority returned it; one that can't be read is logged and not recorded."""
+        self._sessions.record_output_check(_session_id(session_id), result)
+
+
+def create_action_gate(
+    *,
+    job: str,
+    decision_tool: str | None = None,
+    output_check_tool: str | None = None,
+    tools: Mapping[str, ToolRule | Mapping[str, Any]],
+    verify: Any,
+    describe: Any,
+    verify_output_check: Any = None,
+    releases: Sequence[str] | None = None,
+    refuse_fields: Sequence[str] = (),
+    test_recipients: Sequence[str] | None = None,
+    on_verdict: OnVerdict | None = None,
+    unlisted: Literal["allow", "deny"] = "allow",
+    mode: Literal["enforce", "observe"] = "enforce",
+    own_suffixes: Sequence[str] = (),
+    shared_domains: Sequence[str] = (),
+    max_decision_age: timedelta = timedelta(hours=24),
+    max_clock_skew_s: float = 300,
+    deadline_s: float = 5.0,
+    store: Store | None = None,
+    clock: Callable[[], datetime] | None = None,
+    **unknown: Never,
+) -> ActionGate:
+    """A gate for `tools` over the decisions of one `job`.
+
+    `verify(execution_id)`, `describe(job, release)` and `verify_output_check(check_id)` answer with mappings in wire
+    shape or our models; they may be plain functions, coroutine functions, objects with both (`__call__` and `acall`),
+    or sources of facts. `decision_tool` and `output_check_tool` are the authority's tools by their exact names in the
+    runtime, whose results `record_result` keeps. All else only narrows, save `mode="observe"`, which decides and
+    reports but lets calls through. Times are in seconds where a name says so. Whatever can't be right raises
+    `ConfigurationError`, naming the place.
+    """
+    if unknown:
+        raise ConfigurationError(f"unknown option: {', '.join(sorted(unknown))}")
+    if mode not in ("enforce", "observe"):
+        raise ConfigurationError(f"mode: 'enforce' or 'observe', not {mode!r}")
+    for option, tool in (("decision_tool", decision_tool), ("output_check_tool", output_check_tool)):
+        if tool is not None and name_of(tool, option) in tools:
+            raise ConfigurationError(f"{option}: {tool!r} can't be gated by the decisions that it makes")
+    if decision_tool is not None and decision_tool == output_check_tool:
+        raise ConfigurationError("output_check_tool: the decision tool can't be the output-check tool as well")
+    book = read_book(
+        job=job,
+        tools=tools,
+        releases=releases,
+        refuse_fields=refuse_fields,
+        test_recipients=test_recipients,
+        unlisted=unlisted,
+        own_suffixes=own_suffixes,
+        shared_domains=shared_domains,
+        max_decision_age=max_decision_age,
+        max_clock_skew_s=max_clock_skew_s,
+    )
+    return ActionGate(
+        book,
+        read_facts(verify, describe, verify_output_check),
+        Sessions(MemoryStore() if store is None else store, book.job, read_clock(clock), max_decision_age),
+        decision_tool=decision_tool,
+        output_check_tool=output_check_tool,
+        on_verdict=read_on_verdict(on_verdict),
+        enforced=mode == "enforce",
+        deadline_s=seconds_of(deadline_s, "deadline_s"),
+        problems=problems_of(book.rules, can_check_texts=verify_output_check is not None),
+    )

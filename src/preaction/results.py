@@ -1,0 +1,98 @@
+"""Tool results in whatever shape a runtime hands them over (G43), read into one plain mapping or a word for why not."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
+
+from preaction._core.call import Malformed, plain
+from preaction.errors import InvalidJSON
+from preaction.wire.strict_json import loads
+
+MAX_LAYERS: Final = 6
+"""How many wrappings are taken off one after the other, such as a text block in a list under `result`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a result came to: its `content` when it is `ok`, else an `error` of the tool's, or `unreadable`."""
+
+    state: Literal["ok", "error", "unreadable"]
+    content: dict[str, Any]
+
+
+ERROR: Final = Result("error", {})
+UNREADABLE: Final = Result("unreadable", {})
+
+
+def read_result(result: object) -> Result:
+    """Unwrap `result`.
+
+    Mappings, pydantic models, JSON texts (strict), MCP results (structured content first, else the one text block), and
+    lists of content blocks are read, each also under a single key `result`. More than one text block, and all else, is
+    unreadable. A result marked as an error is an `error`, whatever it holds.
+    """
+    for _ in range(MAX_LAYERS):
+        if isinstance(result, (str, bytes)):
+            result = _parse(result)
+        elif isinstance(result, (list, tuple)):
+            result = _only_text(result)
+        else:
+            fields = _fields(result)
+            if fields is None:
+                return UNREADABLE
+            if any(fields.get(name) not in (None, False) for name in ("isError", "is_error")):
+                return ERROR
+            inner = _inner(fields)
+            if inner is fields:
+                return _content(fields)
+            result = inner
+        if result is None:
+            return UNREADABLE
+    return UNREADABLE
+
+
+def _parse(text: str | bytes) -> object:
+    try:
+        return loads(text)
+    except InvalidJSON:
+        return None
+
+
+def _fields(result: object) -> Mapping[str, Any] | None:
+    """The fields of a mapping, a model, or an object that looks like an MCP result."""
+    if isinstance(result, Mapping):
+        return result
+    if isinstance(result, BaseModel):
+        return result.model_dump(mode="json", by_alias=True)
+    names = ("structuredContent", "structured_content", "content", "isError", "is_error")
+    found = {name: getattr(result, name) for name in names if hasattr(result, name)}
+    return found if "content" in found else None
+
+
+def _inner(fields: Mapping[str, Any]) -> object:
+    """What the fields wrap, or the fields themselves."""
+    for name in ("structuredContent", "structured_content"):
+        if fields.get(name) is not None:
+            return fields[name]
+    if isinstance(fields.get("content"), (list, tuple)):
+        return fields["content"]
+    return fields["result"] if len(fields) == 1 and "result" in fields else fields
+
+
+def _only_text(blocks: list[Any] | tuple[Any, ...]) -> object:
+    """The text of the only text block; None when there is none, or more than one."""
+    texts = []
+    for block in blocks:
+        fields = block if isinstance(block, Mapping) else {n: getattr(block, n, None) for n in ("type", "text")}
+        if fields.get("type", "text") == "text" and isinstance(fields.get("text"), str):
+            texts.append(fields["text"])
+    return texts[0] if len(texts) == 1 else None
+
+
+def _content(fields: Mapping[str, Any]) -> Result:
+    try:
+        return Result("ok", plain(fields))
+    except Malformed:
+        return UNREADABLE

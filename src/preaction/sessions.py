@@ -1,0 +1,189 @@
+"""What a session knows: decisions, output checks and uses, over a store.
+
+Requirements G7, G8, G38 and G43a. Only what the authority's own tools returned gets in; a model's account never does.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from preaction._core.call import fold
+from preaction._core.company import plain_host
+from preaction._core.facts import Known, KnownText, Memory, Recall, RecallTexts, SessionAsk, Use, UseAnswer
+from preaction.errors import MisuseError
+from preaction.results import read_result
+from preaction.stores import Slot, Store
+from preaction.wire.models import Decision, OutputCheck
+from preaction.wire.times import write_time
+
+log = logging.getLogger("preaction")
+
+SHOWN_CASES = 2
+SHOWN_RELEASES = 9
+
+
+class Sessions:
+    """One gate's view of a store: records results for `job`, and answers what the decision asks of a session."""
+
+    def __init__(
+        self, store: Store, job: str, clock: Callable[[], datetime], keep_uses: timedelta, uses: Store | None = None
+    ) -> None:
+        self._store = store
+        self._uses = store if uses is None else uses
+        self._job = job
+        self._clock = clock
+        self._keep_uses = keep_uses
+
+    # Answering --------------------------------------------------------------------------------------------------------
+
+    def answer(self, session: str, ask: SessionAsk) -> object:
+        """The answer to one ask, in the type that the ask names. Raises what the store raises."""
+        match ask:
+            case Recall():
+                return self._memory(session, ask)
+            case RecallTexts(execution_id, digest):
+                found = self._store.read(session, f"text/{execution_id}/{digest}")
+                return tuple(_known_text(output, value) for output, value in _latest_first(found))
+            case Use():
+                return self._use(session, ask)
+
+    def _memory(self, session: str, ask: Recall) -> Memory:
+        cases = [case for name in ask.names for case, _ in self._store.read(session, f"name/{ask.job}/{name}")]
+        decisions = f"decision/{ask.job}"
+        named = self._store.read_many(session, decisions, list(dict.fromkeys(cases))) if cases else []
+        releases = self._store.read(session, f"release/{ask.job}", SHOWN_RELEASES)
+        return Memory(
+            now=self._clock(),
+            named=tuple(_known(case, value) for case, value in named),
+            first=tuple(_known(case, value) for case, value in self._store.read(session, decisions, SHOWN_CASES)),
+            releases=tuple(release for release, _ in releases),
+            full=self._store.is_full(session),
+        )
+
+    def _use(self, session: str, ask: Use) -> UseAnswer:
+        # A decision is used up wherever it was recorded; a case is used up in its session.
+        scope = [ask.tool, ask.per, ask.name, *([session] if ask.per == "case" else [])]
+        return self._uses.claim(json.dumps(scope), self._keep_uses, take=ask.take)
+
+    # Recording --------------------------------------------------------------------------------------------------------
+
+    def record_decision(
+        self, session: str, result: object, *, entity: str | None = None, job: str | None = None
+    ) -> None:
+        """Record a decision as the authority returned it.
+
+        A result marked as an error records nothing. One that can't be read, but names a case, makes that case
+        undecided. Both are logged. `entity` and `job`, where given, must be the result's, else `MisuseError`.
+        """
+        read = read_result(result)
+        if read.state == "error":
+            log.warning("a decision result marked as an error was not recorded", extra={"session_id": session})
+            return
+        try:
+            decision = Decision.model_validate(read.content)
+        except ValidationError:
+            _agree(read.content, entity, job)
+            self._record_unreadable(session, read.content)
+            return
+        _agree({"entity_id": decision.entity_id, "job": decision.job}, entity, job)
+        rank = write_rank(decision.decided_at)
+        slots = [Slot(f"release/{decision.job}", decision.release, "")]
+        self._put_case(session, decision.job, decision.case.id, _dump(decision), rank, decision.entity_id, slots)
+
+    def _record_unreadable(self, session: str, content: Mapping[str, Any]) -> None:
+        case = content.get("case")
+        case_id = case.get("id") if isinstance(case, Mapping) else None
+        job = content.get("job", self._job)
+        log.warning("a decision result could not be read", extra={"session_id": session, "names_case": bool(case_id)})
+        if not isinstance(case_id, str) or job != self._job:
+            return
+        entity = content.get("entity_id")
+        self._put_case(session, self._job, case_id, "", None, entity if isinstance(entity, str) else None, [])
+
+    def _put_case(
+        self, session: str, job: str, case: str, value: str, rank: str | None, entity: str | None, slots: list[Slot]
+    ) -> None:
+        names = {name for id in (case, entity) if id is not None for name in (fold(id), plain_host(id))}
+        slots += [Slot(f"name/{job}/{name}", case, "") for name in names if name is not None]
+        slots.append(Slot(f"decision/{job}", case, value, rank, "decision"))
+        self._keep(session, slots)
+
+    def record_output_check(self, session: str, result: object) -> None:
+        """Record an output check as the authority returned it; one that can't be read, or is an error, is logged."""
+        try:
+            check = OutputCheck.model_validate(read_result(result).content)
+        except ValidationError:
+            log.warning("an output check could not be read", extra={"session_id": session})
+            return
+        rank = write_rank(check.checked_at)
+        value = json.dumps([check.check_id, check.release, check.passed, rank])
+        group = f"text/{check.execution_id}/{check.content_digest}"
+        self._keep(session, [Slot(group, check.output, value, rank, "output_check")])
+
+    def _keep(self, session: str, slots: list[Slot]) -> None:
+        if not self._store.put(session, slots):
+            log.warning("the session is full and takes no more records", extra={"session_id": session})
+
+
+def _agree(content: Mapping[str, Any], entity: str | None, job: str | None) -> None:
+    for name, wanted, given in (("entity", entity, content.get("entity_id")), ("job", job, content.get("job"))):
+        if wanted is not None and wanted != given:
+            raise MisuseError(f"the result is about another {name} than the {wanted!r} given; nothing was recorded")
+
+
+def write_rank(at: datetime) -> str:
+    """A time as a text that sorts like it."""
+    return at.strftime("%Y%m%d%H%M%S%f").zfill(20)
+
+
+def _dump(decision: Decision) -> str:
+    """What the gate needs of a decision, as compact as it gets; read back by `_known`."""
+    return json.dumps(
+        [
+            decision.execution_id,
+            decision.job,
+            decision.release,
+            decision.case.identity,
+            decision.entity_id,
+            decision.status,
+            None if decision.outcome is None else decision.outcome.id,
+            write_time(decision.decided_at),
+            None if decision.evidence_fresh_until is None else write_time(decision.evidence_fresh_until),
+        ],
+        separators=(",", ":"),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _known(case: str, value: str) -> Known:
+    if not value:
+        return Known(case, None)
+    execution_id, job, release, identity, entity, status, outcome, decided_at, fresh_until = json.loads(value)
+    decision = Decision.model_validate(
+        {
+            "executionId": execution_id,
+            "job": job,
+            "release": release,
+            "case": {"id": case, "identity": identity},
+            "entity_id": entity,
+            "status": status,
+            "outcome": None if outcome is None else {"id": outcome},
+            "decidedAt": decided_at,
+            "evidenceFreshUntil": fresh_until,
+        }
+    )
+    return Known(case, decision)
+
+
+def _known_text(output: str, value: str) -> KnownText:
+    check_id, release, passed, _ = json.loads(value)
+    return KnownText(check_id, output, release, passed)
+
+
+def _latest_first(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return sorted(found, key=lambda pair: str(json.loads(pair[1])[3]), reverse=True)

@@ -1,0 +1,49 @@
+"""Where sessions are kept: one protocol, several stores. A store knows nothing of decisions, only of slots.
+
+A session holds groups, a group holds slots, a slot holds one text. Beside the sessions stand claims: names that can be
+taken once. Every method is atomic, also between processes that share the store.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One text to keep under (`group`, `name`) in a session. Where one is there, the higher or equal `rank` stays.
+
+    Rank None takes the place of whatever is there and leaves its rank. `kind` is what the session's bound counts: new
+    slots of that kind; an empty kind isn't counted.
+    """
+
+    group: str
+    name: str
+    value: str
+    rank: str | None = ""
+    kind: str = ""
+
+
+class Store(Protocol):
+    """What every store does. Any method may raise: the gate then denies, and a recorder hears of it."""
+
+    def put(self, session: str, slots: Sequence[Slot]) -> bool:
+        """Keep all of `slots` or none; False when the session is at its bound, which it then stays marked as."""
+        ...
+
+    def read(self, session: str, group: str, at_most: int | None = None) -> list[tuple[str, str]]:
+        """The (name, value) pairs of a group in the order of their first `put`, at most so many."""
+        ...
+
+    def read_many(self, session: str, group: str, names: Sequence[str]) -> list[tuple[str, str]]:
+        """Those (name, value) pairs of a group that exist among `names`."""
+        ...
+
+    def is_full(self, session: str) -> bool:
+        """Whether the session ever had to refuse a record."""
+        ...
+
+    def claim(self, name: str, keep: timedelta, *, take: bool) -> Literal["free", "taken", "full"]:
+        """Whether `name` is free; with `take` it is taken in the same moment, and stays so for `keep` at least."""
+        ...
