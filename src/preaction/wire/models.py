@@ -261,6 +261,15 @@ class PackProblem(Wire):
     detail: str
 
 
+class PackRefusal(Wire):
+    """RFC 9457 `application/problem+json` for a pack that can't be released."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    errors: list[PackProblem]
+
+
 class ReleaseSummary(Wire):
     """One published release of a pack."""
 

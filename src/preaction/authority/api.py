@@ -1,0 +1,168 @@
+"""The authority over HTTP: bytes → operation → bytes. Who asks is settled first, then the body is read, strictly.
+
+Nothing that a caller sends gives a 5xx. What goes wrong in here gives a plain 500 and one log record without a trace:
+`_Door` has the one broad `except`.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import sqlalchemy as sa
+from pydantic import BaseModel
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from preaction.authority.keys import Caller, Keyring
+from preaction.authority.openapi import document
+from preaction.authority.operations import OPERATIONS, Answer, Call, Operation, Result
+from preaction.authority.operators import Operators
+from preaction.authority.refusal import Refused, invalid, not_found
+from preaction.authority.service import Service
+from preaction.authority.storage import Storage
+from preaction.errors import InvalidJSON
+from preaction.wire import strict_json
+from preaction.wire.digest import canonical
+
+_LOG: Final = logging.getLogger(__name__)
+_TITLES: Final = {404: not_found().problem.title, 405: "This path isn't asked that way."}
+
+
+def build_app(storage: Storage, service: Service, operators: Operators, keyring: Keyring) -> ASGIApp:
+    """The ASGI application: all operations, and the three documents that need no key."""
+    routes = [_route(operation, service, operators, keyring) for operation in OPERATIONS]
+    routes += [
+        _document("/openapi.json", document()),
+        _document("/.well-known/jwks.json", storage.signer.jwks()),
+        _document("/healthz", {"status": "ok"}),
+    ]
+    return _Door(Starlette(routes=routes, exception_handlers={HTTPException: _not_routed}))
+
+
+def _route(operation: Operation, service: Service, operators: Operators, keyring: Keyring) -> Route:
+    async def endpoint(request: Request) -> Response:
+        try:
+            caller = _caller(keyring, request.headers.get("authorization"), operation)
+            call = Call(
+                caller,
+                request.path_params,
+                _query(request) if operation.query else {},
+                await _body(request, operation),
+                request.headers.get("idempotency-key") if operation.repeatable else None,
+            )
+            if operation.blocks:
+                answer = await run_in_threadpool(operation.run, service, operators, call)
+            else:
+                # An indexed read takes less time than handing it to a thread would.
+                answer = operation.run(service, operators, call)
+        except Refused as refused:
+            return _refusal(refused)
+        return _answer(answer)
+
+    return Route(operation.path, endpoint, methods=[operation.method], name=operation.name)
+
+
+def _caller(keyring: Keyring, header: str | None, operation: Operation) -> Caller:
+    scheme, _, key = (header or "").partition(" ")
+    caller = keyring.caller(key.strip()) if scheme.lower() == "bearer" else None
+    if caller is None:
+        raise Refused(401, "A valid key is needed, as a bearer token.")
+    if caller.role != operation.role:
+        raise Refused(403, f"This path is for {operation.role} keys.")
+    return caller
+
+
+async def _body(request: Request, operation: Operation) -> Any:
+    if operation.body is None:
+        return None
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > operation.max_bytes:
+            raise Refused(413, f"The body is too large; at most {operation.max_bytes} bytes are read.")
+    if operation.body == "yaml":
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            raise invalid([((), "the text is not valid UTF-8")]) from None
+    try:
+        return strict_json.load_object(bytes(data), max_bytes=operation.max_bytes)
+    except InvalidJSON as error:
+        raise invalid([((), str(error))]) from None
+
+
+def _query(request: Request) -> dict[str, str]:
+    pairs = request.query_params.multi_items()
+    if len(dict(pairs)) != len(pairs):
+        raise invalid([], "A parameter is given twice.")
+    return dict(pairs)
+
+
+def _answer(answer: Answer) -> Response:
+    headers = {"Cache-Control": "no-store", **answer.headers}
+    return Response(_json(answer.result), answer.status, headers, "application/json")
+
+
+def _json(result: Result) -> bytes:
+    if isinstance(result, BaseModel):
+        return result.model_dump_json(exclude_unset=True).encode()
+    return b"[" + b",".join(_json(each) for each in result) + b"]"
+
+
+def _refusal(refused: Refused) -> Response:
+    headers = {"Cache-Control": "no-store"}
+    if refused.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(_json(refused.problem), refused.status, headers, "application/problem+json")
+
+
+def _not_routed(_request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    response = _refusal(Refused(status, _TITLES.get(status, "The request can't be used.")))
+    if isinstance(error, HTTPException) and error.headers:
+        response.headers.update(error.headers)
+    return response
+
+
+def _document(path: str, content: Mapping[str, Any]) -> Route:
+    text = canonical(content)
+
+    async def endpoint(_request: Request) -> Response:
+        return Response(text, headers={"Cache-Control": "no-cache"}, media_type="application/json")
+
+    return Route(path, endpoint, methods=["GET"])
+
+
+class _Door:
+    """Around the whole application: an error of ours is a problem document, and its trace goes nowhere."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            return
+        except sa.exc.OperationalError as error:
+            _LOG.error("the database did not answer: %s", type(error.orig).__name__)
+            refused = Refused(503, "The database did not answer in time.")
+        except Exception as error:  # noqa: BLE001 - the one place where any error becomes a plain answer
+            _LOG.error("an answer failed: %s", type(error).__name__)
+            refused = Refused(500, "This authority failed to answer.")
+        else:
+            return
+        if not started and scope["type"] == "http":
+            await _refusal(refused)(scope, receive, send)

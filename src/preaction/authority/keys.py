@@ -1,0 +1,115 @@
+"""Keys: random, shown once, kept as hashes, for one pack and some or all of its jobs.
+
+A key is `pa_<role>_<id>_<secret>`. The id finds the row, the secret has 256 random bits, so a plain SHA-256 keeps it.
+"""
+
+import json
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Final, Literal, TypeAlias
+
+import sqlalchemy as sa
+
+from preaction.authority.storage import KEYS, Row, Storage
+from preaction.wire.times import write_time
+
+Role: TypeAlias = Literal["agent", "operator"]
+
+_BY_ID: Final = sa.select(KEYS).where(KEYS.c.id == sa.bindparam("id"))
+_NOBODY: Final = sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks: the holder of a key. `jobs` None means all of the pack's."""
+
+    key_id: str
+    role: Role
+    pack: str
+    jobs: frozenset[str] | None = None
+
+    def sees(self, pack: object, job: object) -> bool:
+        """Whether something of that pack and job may be shown to this caller."""
+        return pack == self.pack and (self.jobs is None or job in self.jobs)
+
+
+class Keyring:
+    """The keys of one database, and those that end with this process."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._passing: dict[str, tuple[str, Caller]] = {}
+
+    def create(self, role: Role, pack: str, jobs: Collection[str] | None, now: datetime) -> str:
+        """A new key, kept as its hash. It is returned here and never again."""
+        key_id, key, hashed = _new(role)
+        row = {
+            "id": key_id,
+            "hash": hashed,
+            "role": role,
+            "pack": pack,
+            "jobs": None if jobs is None else json.dumps(sorted(set(jobs))),
+            "created_at": write_time(now),
+            "revoked_at": None,
+        }
+        with self._storage.writing() as connection:
+            self._storage.insert(connection, KEYS, row)
+        return key
+
+    def create_passing(self, role: Role, pack: str) -> str:
+        """A new key for all jobs of a pack that ends with this process and is stored nowhere."""
+        key_id, key, hashed = _new(role)
+        self._passing[key_id] = hashed, Caller(key_id, role, pack)
+        return key
+
+    def revoke(self, key_id: str, now: datetime) -> bool:
+        """End a key at once; False when there is none of that id."""
+        if self._passing.pop(key_id, None):
+            return True
+        with self._storage.writing() as connection:
+            row = self._storage.one(connection, _BY_ID, id=key_id)
+            if row is None or not self._storage.intact(KEYS, row):
+                return False
+            self._storage.replace(connection, KEYS, {**row, "revoked_at": row["revoked_at"] or write_time(now)})
+        return True
+
+    def caller(self, key: str) -> Caller | None:
+        """Whose key it is; None for one that is unknown, revoked, or whose row was altered."""
+        key_id = key_id_of(key)
+        hashed, caller = self._passing.get(key_id) or self._stored(key_id) or (_NOBODY, None)
+        # Compared even for nobody's key, so that time doesn't tell which ids there are.
+        return caller if compare_digest(hashed, _hash(key)) else None
+
+    def _stored(self, key_id: str) -> tuple[str, Caller] | None:
+        if not key_id:
+            return None
+        with self._storage.reading() as connection:
+            row = self._storage.one(connection, _BY_ID, id=key_id)
+        if row is None or row["revoked_at"] is not None or not self._storage.intact(KEYS, row):
+            return None
+        return row["hash"], _caller(row)
+
+
+def key_id_of(key: str) -> str:
+    """The public part of a key, fit for a log; empty for what is no key."""
+    parts: Sequence[str] = key.split("_", 3)
+    return parts[2] if len(parts) == 4 and parts[0] == "pa" and parts[2].isalnum() else ""
+
+
+def _caller(row: Row) -> Caller:
+    jobs = None if row["jobs"] is None else frozenset(json.loads(row["jobs"]))
+    return Caller(row["id"], row["role"], row["pack"], jobs)
+
+
+def _new(role: Role) -> tuple[str, str, str]:
+    key_id = secrets.token_hex(8)
+    key = f"pa_{role}_{key_id}_{secrets.token_urlsafe(32)}"
+    return key_id, key, _hash(key)
+
+
+def _hash(key: str) -> str:
+    return sha256(key.encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,131 @@
+"""What the authority answers to operators: publishing, revoking, looking executions up."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from preaction.authority import executions
+from preaction.authority.keys import Caller
+from preaction.authority.refusal import Refused, invalid, not_found
+from preaction.authority.release import read_release
+from preaction.authority.service import Clock, Empty, parse
+from preaction.authority.shelf import Shelf
+from preaction.authority.storage import EXECUTIONS, Storage
+from preaction.authority.yaml_text import PackError
+from preaction.wire.models import Case, ExecutionPage, ExecutionSummary, ReleaseSummary
+from preaction.wire.times import read_time, write_time
+
+PAGE: Final = 50
+_LOG: Final = logging.getLogger(__name__)
+_BY_ID: Final = sa.select(EXECUTIONS).where(EXECUTIONS.c.id == sa.bindparam("id"))
+
+
+class Operators:
+    """The operations for operators."""
+
+    def __init__(self, storage: Storage, shelf: Shelf, clock: Clock) -> None:
+        self._storage = storage
+        self._shelf = shelf
+        self._clock = clock
+
+    def publish(self, caller: Caller | None, text: str) -> tuple[ReleaseSummary, bool]:
+        """Publish a pack's YAML, with True when it is new. 422 with lines and columns; 403 for a key of some jobs.
+
+        `caller` None is the process that serves the pack, which may publish any.
+        """
+        try:
+            release = read_release(text)
+        except PackError as error:
+            raise Refused.pack(error.problems) from None
+        if caller is not None and caller.pack != release.pack:
+            raise not_found()
+        if caller is not None and caller.jobs is not None:
+            raise Refused(403, "A key for some of a pack's jobs can't publish the pack.")
+        with self._storage.writing() as connection:
+            return self._shelf.publish(connection, release, write_time(self._clock()))
+
+    def releases(self, caller: Caller, pack: str) -> list[ReleaseSummary]:
+        """A pack's releases, newest first."""
+        if pack != caller.pack:
+            raise not_found()
+        with self._storage.reading() as connection:
+            return self._shelf.all(connection, pack)
+
+    def revoke(self, caller: Caller, execution_id: str, body: Any) -> ExecutionSummary:
+        """Revoke an execution for good; again changes nothing. 409 when its record was altered."""
+        parse(Empty, body)
+        with self._storage.writing() as connection:
+            execution = executions.find(self._storage, connection, caller, execution_id)
+            if execution.record is None:
+                raise Refused(409, "The record of this execution was altered.")
+            row = dict(connection.execute(_BY_ID, {"id": execution_id}).mappings().one())
+            if row["revoked_at"] is None:
+                row["revoked_at"] = write_time(self._clock())
+                self._storage.replace(connection, EXECUTIONS, row)
+        return _summary(execution.record, revoked=True)
+
+    def executions(self, caller: Caller, query: Mapping[str, str]) -> ExecutionPage:
+        """Executions that this key may see, newest first, by `case`, `job` and `since`, from `cursor` on."""
+        wanted = _conditions(caller, query)
+        statement = sa.select(EXECUTIONS).where(*wanted).order_by(EXECUTIONS.c.number.desc()).limit(PAGE + 1)
+        with self._storage.reading() as connection:
+            rows = connection.execute(statement).mappings().all()
+        items = [item for row in rows[:PAGE] if (item := self._item(dict(row))) is not None]
+        return ExecutionPage(items=items, next=str(rows[PAGE - 1]["number"]) if len(rows) > PAGE else None)
+
+    def _item(self, row: dict[str, Any]) -> ExecutionSummary | None:
+        record = self._storage.records.open(row)
+        if record is None or not self._storage.intact(EXECUTIONS, row):
+            _LOG.warning("the record of execution %r was altered; it is not listed", row["id"])
+            return None
+        return _summary(record, revoked=row["revoked_at"] is not None)
+
+
+def _conditions(caller: Caller, query: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
+    unknown = [((name,), "not a parameter of this search") for name in query if name not in _PARAMETERS]
+    if unknown:
+        raise invalid(unknown)
+    found = [EXECUTIONS.c.pack == caller.pack]
+    if caller.jobs is not None:
+        found.append(EXECUTIONS.c.job.in_(sorted(caller.jobs)))
+    if "job" in query:
+        found.append(EXECUTIONS.c.job == query["job"])
+    if "case" in query:
+        found.append(EXECUTIONS.c.case_id == query["case"])
+    if "since" in query:
+        found.append(EXECUTIONS.c.decided_at >= _since(query["since"]))
+    if "cursor" in query:
+        found.append(EXECUTIONS.c.number < _cursor(query["cursor"]))
+    return found
+
+
+_PARAMETERS: Final = ("case", "job", "since", "cursor")
+
+
+def _since(text: str) -> str:
+    try:
+        return executions.column_time(read_time(text))
+    except ValueError as error:
+        raise invalid([(("since",), str(error))]) from None
+
+
+def _cursor(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise invalid([(("cursor",), "not a cursor of this search")])
+    return int(text)
+
+
+def _summary(record: Mapping[str, Any], *, revoked: bool) -> ExecutionSummary:
+    ruling = record["ruling"]
+    return ExecutionSummary(
+        execution_id=record["executionId"],
+        job=record["job"],
+        release=record["release"],
+        case=Case(**record["case"]),
+        status=ruling["status"],
+        outcome=ruling["outcome"],
+        decided_at=record["decidedAt"],
+        revoked=revoked,
+    )

@@ -1,0 +1,209 @@
+"""Where releases, keys, executions and output checks are kept: SQLAlchemy Core over SQLite.
+
+Every row has a seal over all its columns. Rows are read as plain dicts; `intact` says whether one is as it was written.
+Writers take the database's one write lock at once (`BEGIN IMMEDIATE`), so what they read still holds when they write.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from hmac import compare_digest
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
+
+from preaction.authority.receipts import new_signer, signer_at
+from preaction.authority.records import Records
+from preaction.errors import ConfigurationError
+
+SCHEMA_VERSION: Final = 1
+
+Row: TypeAlias = dict[str, Any]
+
+_METADATA: Final = sa.MetaData()
+
+
+def _table(name: str, *columns: sa.Column[Any] | sa.Constraint | sa.Index) -> sa.Table:
+    return sa.Table(name, _METADATA, *columns, _text("seal"), sqlite_strict=True)
+
+
+def _text(name: str, *, key: bool = False, null: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, primary_key=key, nullable=null)
+
+
+def _number(name: str) -> sa.Column[Any]:
+    return sa.Column(name, sa.Integer, nullable=False)
+
+
+_SCHEMA: Final = sa.Table("schema", _METADATA, _number("version"), _text("kid"))
+RELEASES: Final = _table(
+    "releases",
+    _text("pack", key=True),
+    _text("release", key=True),
+    sa.Column("number", sa.Integer, nullable=False, unique=True),
+    _text("digest"),
+    _text("content"),
+    _text("published_at"),
+)
+KEYS: Final = _table(
+    "keys",
+    _text("id", key=True),
+    _text("hash"),
+    _text("role"),
+    _text("pack"),
+    _text("jobs", null=True),
+    _text("created_at"),
+    _text("revoked_at", null=True),
+)
+EXECUTIONS: Final = _table(
+    "executions",
+    _text("id", key=True),
+    sa.Column("number", sa.Integer, nullable=False, unique=True),
+    _text("pack"),
+    _text("job"),
+    _text("release"),
+    _text("release_digest"),
+    _text("case_id"),
+    _text("case_key"),
+    _text("identity"),
+    _text("status"),
+    _text("outcome", null=True),
+    _text("decided_at"),
+    _text("record"),
+    _text("digest"),
+    _text("receipt"),
+    _text("revoked_at", null=True),
+    sa.Index("executions_case", "pack", "job", "case_key", "number"),
+)
+CHECKS: Final = _table(
+    "output_checks",
+    _text("id", key=True),
+    _text("execution_id"),
+    _text("pack"),
+    _text("job"),
+    _text("record"),
+    _text("digest"),
+    _text("receipt"),
+)
+ANSWERS: Final = _table("answers", _text("id", key=True), _text("request"), _text("answer"), _text("created_at"))
+"""First answers to requests with an idempotency key."""
+
+
+class Storage:
+    """One database. `reading` and `writing` give a connection; the other methods take one."""
+
+    def __init__(self, url: str | None) -> None:
+        """Open, and create what is missing. `None` keeps everything in memory; else a URL `sqlite:///…`."""
+        self._file = _file(url)
+        if self._file is None:
+            self.signer = new_signer()
+            arguments: dict[str, Any] = {"poolclass": StaticPool}
+        else:
+            exists = self._file.exists() and self._file.stat().st_size > 0
+            self.signer = signer_at(self._file.with_name(self._file.name + "-key"), create=not exists)
+            arguments = {"pool_size": 8, "max_overflow": 56}
+        self.records = Records(self.signer)
+        # One connection can't be shared by two threads at once; files have one connection for each.
+        self._lock = threading.RLock() if self._file is None else nullcontext()
+        target = "sqlite://" if self._file is None else f"sqlite:///{self._file}"
+        self._engine = sa.create_engine(target, connect_args={"check_same_thread": False, "timeout": 10}, **arguments)
+        sa.event.listen(self._engine, "connect", self._on_connect)
+        sa.event.listen(self._engine, "begin", _on_begin)
+        self._writer = self._engine.execution_options(writes=True)
+        self._open_schema()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection for statements that change nothing."""
+        with self._lock, self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """One transaction with the write lock, kept when the block ends and undone when it raises."""
+        with self._lock, self._writer.begin() as connection:
+            yield connection
+
+    def one(self, connection: sa.Connection, statement: sa.Select[Any], **values: object) -> Row | None:
+        """The first row that a statement finds, as a dict."""
+        row = connection.execute(statement, values).first()
+        return None if row is None else row._asdict()
+
+    def insert(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
+        """Add a sealed row."""
+        connection.execute(table.insert(), {**row, "seal": self._seal(table, row)})
+
+    def replace(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
+        """Write the row of that `id` again, newly sealed."""
+        values = {**row, "seal": self._seal(table, row)}
+        connection.execute(table.update().where(table.c.id == row["id"]).values(values))
+
+    def intact(self, table: sa.Table, row: Mapping[str, Any]) -> bool:
+        """Whether every column of a row that was read is as it was written."""
+        try:
+            return compare_digest(self._seal(table, row), row["seal"])
+        except TypeError:
+            return False
+
+    def next_number(self, connection: sa.Connection, table: sa.Table) -> int:
+        """The number of the row after the last; within `writing` nobody else gets it."""
+        last = connection.execute(sa.select(sa.func.max(table.c.number))).scalar()
+        return (last if isinstance(last, int) else 0) + 1
+
+    def _seal(self, table: sa.Table, row: Mapping[str, Any]) -> str:
+        return self.signer.seal([table.name, *(row[name] for name in _COLUMNS[table.name])])
+
+    def _on_connect(self, raw: Any, _record: object) -> None:
+        raw.isolation_level = None  # the driver must not begin transactions by itself
+        cursor = raw.cursor()
+        if self._file is not None:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")
+        cursor.close()
+
+    def _open_schema(self) -> None:
+        try:
+            with self.writing() as connection:
+                known = sa.inspect(connection).has_table("schema")
+                found = connection.execute(sa.select(_SCHEMA)).first() if known else None
+                if found is None:
+                    _METADATA.create_all(connection)
+                    connection.execute(_SCHEMA.insert(), {"version": SCHEMA_VERSION, "kid": self.signer.kid})
+                    return
+        except sa.exc.DBAPIError as error:
+            raise ConfigurationError(f"the database can't be opened: {type(error.orig).__name__}") from None
+        if found.version != SCHEMA_VERSION:
+            raise ConfigurationError(f"the database has schema {found.version}; this version needs {SCHEMA_VERSION}")
+        if found.kid != self.signer.kid:
+            raise ConfigurationError("the signing key beside this database belongs to another one")
+
+
+_COLUMNS: Final[dict[str, Sequence[str]]] = {
+    table.name: tuple(column.name for column in table.columns if column.name != "seal")
+    for table in (RELEASES, KEYS, EXECUTIONS, CHECKS, ANSWERS)
+}
+
+
+def _on_begin(connection: sa.Connection) -> None:
+    if connection.get_execution_options().get("writes"):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _file(url: str | None) -> Path | None:
+    if url is None or url == "sqlite://":
+        return None
+    prefix, _, path = url.partition("sqlite:///")
+    if prefix or not path or path == ":memory:":
+        raise ConfigurationError(
+            "the database is named by a URL such as sqlite:///decisions.db; no other kind is ready"
+        )
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise ConfigurationError("the folder of the database isn't there")
+    return file

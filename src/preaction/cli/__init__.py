@@ -1,0 +1,14 @@
+"""The command line: `preaction serve`, `preaction pack check`, `preaction keys create`. One module per command."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    try:
+        import typer  # noqa: F401
+    except ModuleNotFoundError:
+        sys.exit("preaction: the command line needs more packages: pip install 'preaction[cli]'")
+    from preaction.cli.app import app
+
+    app()

@@ -1,0 +1,21 @@
+"""The commands put together. Each imports what it needs when it runs, so that `--help` needs no server."""
+
+import typer
+
+from preaction.cli import keys_create, pack_check, serve
+
+app = typer.Typer(
+    name="preaction",
+    help="The gate in front of a tool that acts, and its embedded authority.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+pack = typer.Typer(help="Work on packs.", no_args_is_help=True)
+keys = typer.Typer(help="Work on keys.", no_args_is_help=True)
+
+app.command("serve")(serve.serve)
+pack.command("check")(pack_check.check)
+keys.command("create")(keys_create.create)
+app.add_typer(pack, name="pack")
+app.add_typer(keys, name="keys")

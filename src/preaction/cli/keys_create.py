@@ -1,0 +1,32 @@
+"""`preaction keys create`: a new key, shown once."""
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from preaction.cli.failing import fail, needs_authority, say, told
+
+
+def create(
+    db: Annotated[str, typer.Option(help="Database URL, such as sqlite:///decisions.db.")],
+    pack: Annotated[str, typer.Option(help="The pack that the key is for.")],
+    jobs: Annotated[str | None, typer.Option(help="The pack's jobs, separated by commas; all, when left out.")] = None,
+    operator: Annotated[bool, typer.Option("--operator", help="An operator's key instead of an agent's.")] = False,
+) -> None:
+    """Create a key and print it as `{"key": "…"}`. It is stored as a hash and can't be shown again."""
+    with needs_authority():
+        from preaction.authority.keys import Keyring
+        from preaction.authority.storage import Storage
+
+    names = None if jobs is None else [name.strip() for name in jobs.split(",")]
+    if names is not None and not all(names):
+        fail("preaction: --jobs has an empty name")
+    with told():
+        storage = Storage(db)
+    try:
+        key = Keyring(storage).create("operator" if operator else "agent", pack, names, datetime.now(UTC))
+    finally:
+        storage.close()
+    say(json.dumps({"key": key}))
