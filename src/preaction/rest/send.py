@@ -150,13 +150,13 @@ def failure_of(error: Exception, budget: Budget) -> Failure:
     none of the three is imported for it.
     """
     family = {kind.__name__ for kind in type(error).__mro__}
+    hung_up = "RemoteProtocolError" in family and str(error).startswith("Server disconnected")
     if family & _TIME_OUTS:
         return TIMED_OUT
-    if budget.heard:
+    if budget.heard or ("RemoteProtocolError" in family and not hung_up):
         return Failure("connection", "no whole answer came from the authority")
     if _has_cause(error, ssl.SSLCertVerificationError):
         return Failure("connection", "the certificate of the authority is not trusted")
-    hung_up = "RemoteProtocolError" in family and str(error).startswith("Server disconnected")
     return Failure("connection", "the authority could not be reached", unheard=hung_up or bool(family & _BROKEN))
 
 

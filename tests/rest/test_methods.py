@@ -1,0 +1,232 @@
+"""The methods of a client, sync and async: what they send, what they hand back, what they raise."""
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+import traceback
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from preaction.errors import AuthorityError, ConfigurationError, MisuseError
+from preaction.rest import Felspar
+from preaction.wire.digest import content_digest
+from rest.answers import CHECKED, CONTENT, DECISION, DESCRIPTION, JOBS, KEY, OUTPUT_CHECK, REPLAY, changed
+from rest.ways import Way, call, client, every_way
+
+ORIGIN = "http://127.0.0.1:9"
+RELEASE = "2026-11-03.1"
+METHODS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, str, Any]] = [
+    ("decide", ("triage-ticket",), {"entity_id": "HC-1201"}, "POST", "/v0/jobs/triage-ticket/decisions", DECISION),
+    ("check_output", ("exe_1",), {"output": "billing-team-reply", "content": CONTENT},
+     "POST", "/v0/executions/exe_1/output-checks", OUTPUT_CHECK),
+    ("list_jobs", (), {}, "GET", "/v0/jobs", JOBS),
+    ("describe_job", ("triage-ticket",), {}, "GET", "/v0/jobs/triage-ticket", DESCRIPTION),
+    ("describe_job", ("triage-ticket", RELEASE), {}, "GET", f"/v0/jobs/triage-ticket/releases/{RELEASE}", DESCRIPTION),
+    ("verify", ("exe_1",), {}, "POST", "/v0/executions/exe_1/verify", REPLAY),
+    ("verify_output_check", ("chk_1",), {}, "POST", "/v0/output-checks/chk_1/verify", CHECKED),
+]  # fmt: skip
+every_method = pytest.mark.parametrize(("method", "args", "options", "verb", "path", "answer"), METHODS)
+OPERATION = {
+    "decide": "decide_job", "check_output": "check_output", "list_jobs": "list_jobs", "describe_job": "describe_job",
+    "verify": "verify_execution", "verify_output_check": "verify_output_check",
+}  # fmt: skip
+
+
+@every_way
+@every_method
+async def test_a_method_is_one_request_and_its_answer_as_it_came(
+    way: Way, method: str, args: Any, options: Any, verb: str, path: str, answer: Any, respx_mock: respx.MockRouter
+) -> None:
+    said = {**answer, "unknown": {"kept": 1}} if isinstance(answer, dict) else answer
+    route = respx_mock.request(verb, ORIGIN + path).respond(json=said)
+    async with client(way, ORIGIN) as felspar:
+        assert await call(way, felspar, method, *args, **options) == said
+    [asked] = [called.request for called in route.calls]
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+    assert asked.headers["accept-encoding"] == "identity"
+    assert asked.headers["host"] == "127.0.0.1:9"
+    assert "cookie" not in asked.headers
+    assert asked.headers.get("content-length") == (str(len(asked.content)) if verb == "POST" else None)
+
+
+@every_way
+@every_method
+async def test_a_refusal_says_what_was_wrong_to_the_developer_only(
+    way: Way, method: str, args: Any, options: Any, verb: str, path: str, answer: Any, respx_mock: respx.MockRouter
+) -> None:
+    problem = {"title": "Not so", "detail": "observedAt is ahead", "errors": [{"pointer": "/evidence", "detail": "no"}]}
+    respx_mock.request(verb, ORIGIN + path).respond(422, json={**problem, "status": 422, "type": "about:blank"})
+    async with client(way, ORIGIN) as felspar:
+        with pytest.raises(AuthorityError) as raised:
+            await call(way, felspar, method, *args, **options)
+    error = raised.value
+    assert str(error) == f"{OPERATION[method]}: the authority answered with status 422"
+    assert (error.kind, error.status, error.problem) == ("status", 422, problem)
+
+
+@every_method
+def test_an_answer_of_another_shape_names_the_field(
+    method: str, args: Any, options: Any, verb: str, path: str, answer: Any, respx_mock: respx.MockRouter
+) -> None:
+    bad, field = ([{**answer[0], "pack": 5}], "[0].pack") if isinstance(answer, list) else (dict(answer), "release")
+    for value, named in ((bad, field), ("text", "the whole answer")):
+        if isinstance(value, dict):
+            [needed] = [name for name in ("release", "executionId") if name in value][-1:]
+            named = needed
+            del value[needed]
+        respx_mock.request(verb, ORIGIN + path).respond(json=value)
+        with Felspar(ORIGIN, KEY) as felspar, pytest.raises(AuthorityError) as raised:
+            getattr(felspar, method)(*args, **options)
+        assert raised.value.kind == "wrong_shape"
+        assert str(raised.value) == f"{OPERATION[method]}: the answer lacked or mistyped a field it needs ({named})"
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "to"),
+    [
+        (0, "job", "other"), (1, "executionId", "exe_2"), (1, "output", "other"), (1, "contentDigest", "sha-256:" + "0" * 64),
+        (3, "job", "other"), (4, "job", "other"), (4, "release", "2026-10-01.1"), (5, "executionId", "exe_2"),
+        (6, "checkId", "chk_2"),
+    ],
+)  # fmt: skip
+def test_an_answer_about_something_else_is_none(row: int, field: str, to: str, respx_mock: respx.MockRouter) -> None:
+    method, args, options, verb, path, answer = METHODS[row]
+    respx_mock.request(verb, ORIGIN + path).respond(json=changed(answer, field, to))
+    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(AuthorityError) as raised:
+        getattr(felspar, method)(*args, **options)
+    assert raised.value.kind == "wrong_shape"
+    assert str(raised.value) == f"{OPERATION[method]}: the answer was about something else than was asked for"
+
+
+def test_what_is_decided_on_travels_as_given(respx_mock: respx.MockRouter) -> None:
+    route = respx_mock.post(f"{ORIGIN}/v0/jobs/triage-ticket/decisions").respond(json=DECISION)
+    evidence = {"topic": {"value": "billing", "source": "human", "observedAt": "2026-11-30T08:59:00Z"}}
+    with Felspar(ORIGIN, KEY) as felspar:
+        felspar.decide("triage-ticket", evidence=evidence, fields={"n": 1}, content={"body": "caf\u00e9"}, idempotency_key="k-1")
+        felspar.decide("triage-ticket")
+    first, second = (called.request for called in route.calls)
+    assert json.loads(first.content) == {"evidence": evidence, "fields": {"n": 1}, "content": {"body": "caf\u00e9"}}
+    assert first.headers["idempotency-key"] == "k-1"
+    assert (second.content, "idempotency-key" in second.headers) == (b"{}", False)
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a\r\nX: y", "\u00e9", "a" * 256, 5])
+def test_an_idempotency_key_is_a_header(key: Any) -> None:
+    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError, match="idempotency_key needs 1 to 255"):
+        felspar.decide("triage-ticket", idempotency_key=key)
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "options"),
+    [
+        ("verify", ("../admin",), {}), ("verify_output_check", ("a?b",), {}), ("describe_job", ("..",), {}),
+        ("describe_job", ("job", "."), {}), ("decide", ("",), {}), ("check_output", ("a/b",), {"output": "o", "content": {}}),
+    ],
+)  # fmt: skip
+@respx.mock
+def test_an_id_that_may_not_be_sent_is_not_sent(method: str, args: Any, options: Any) -> None:
+    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(AuthorityError) as raised:
+        getattr(felspar, method)(*args, **options)
+    assert raised.value.kind == "invalid_id"
+    assert args[0] not in str(raised.value) or len(args[0]) < 4
+
+
+@pytest.mark.parametrize("content", [{"body": "\ud800"}, {"body": float("nan")}, {"body": {1}}])
+def test_a_text_without_json_form_is_not_checked(content: Any) -> None:
+    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError, match=r"^check_output: "):
+        felspar.check_output("exe_1", output="o", content=content)
+
+
+def test_the_digest_of_a_text_is_checked_code_point_for_code_point(respx_mock: respx.MockRouter) -> None:
+    decomposed = {"body": "cafe\u0301"}
+    answer = changed(OUTPUT_CHECK, "contentDigest", content_digest(decomposed))
+    respx_mock.post(f"{ORIGIN}/v0/executions/exe_1/output-checks").respond(json=answer)
+    with Felspar(ORIGIN, KEY) as felspar:
+        assert felspar.check_output("exe_1", output="billing-team-reply", content=decomposed) == answer
+        with pytest.raises(AuthorityError, match="about something else"):
+            felspar.check_output("exe_1", output="billing-team-reply", content={"body": "caf\u00e9"})
+
+
+@every_way
+async def test_warm_finds_out_whether_the_key_is_taken(way: Way, respx_mock: respx.MockRouter) -> None:
+    route = respx_mock.get(f"{ORIGIN}/v0/jobs").respond(json=JOBS)
+    async with client(way, ORIGIN) as felspar:
+        await call(way, felspar, "warm")
+        route.respond(401)
+        with pytest.raises(AuthorityError, match="status 401"):
+            await call(way, felspar, "warm")
+
+
+# A client as an object ------------------------------------------------------------------------------------------------
+
+
+def test_a_client_shows_its_origin_and_never_its_key() -> None:
+    felspar = Felspar("https://Felspar.example/", KEY)
+    assert repr(felspar) == str(felspar) == "Felspar('https://felspar.example')"
+    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="a key and connections"):
+            copied(felspar)
+    felspar.close()
+
+
+def test_no_traceback_shows_the_key_even_with_local_variables() -> None:
+    with Felspar("http://127.0.0.1:9", KEY) as felspar:
+        try:
+            felspar.verify("exe_1")
+        except AuthorityError as error:
+            report = traceback.TracebackException.from_exception(error, capture_locals=True)
+            assert KEY not in "".join(report.format())
+            assert error.__context__ is None
+        else:
+            pytest.fail("port 9 answered")
+
+
+def test_a_client_is_made_of_a_mapping_with_exactly_two_names() -> None:
+    with Felspar.of({"origin": ORIGIN, "agent_key": KEY}) as one, Felspar.of({"origin": ORIGIN, "agentKey": KEY}) as two:
+        assert repr(one) == repr(two)
+        assert Felspar.of(one) is one
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, ORIGIN, 5, {}, {"origin": ORIGIN}, {"agent_key": "k"}, {"origin": ORIGIN, "agent_key": "k", "proxy": None},
+     {"origin": ORIGIN, "agent_key": "k", "agentKey": "k"}, {"agent_key": "k", "agentKey": "k"},
+     {"origin": ORIGIN, "agent_key": ""}, {"origin": "http://example.com", "agent_key": "k"}, {1: 2}],
+)  # fmt: skip
+def test_any_other_value_makes_no_client(value: object) -> None:
+    with pytest.raises(ConfigurationError):
+        Felspar.of(value)
+
+
+@every_way
+async def test_a_closed_client_asks_nothing(way: Way) -> None:
+    async with client(way, ORIGIN) as felspar:
+        assert not felspar.closed
+        await felspar.aclose()
+        felspar.close()
+        assert felspar.closed
+        with pytest.raises(AuthorityError, match="the client is closed") as raised:
+            await call(way, felspar, "verify", "exe_1")
+        assert raised.value.kind == "closed"
+
+
+def test_a_transport_handed_in_is_used_and_left_open() -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json=REPLAY))
+    with Felspar("https://felspar.example", KEY, transport=transport) as felspar:
+        assert felspar.verify("exe_1") == REPLAY
+        assert not felspar.keeps_deadline
+    with Felspar("https://felspar.example", KEY, transport=transport) as felspar:
+        assert felspar.verify("exe_1") == REPLAY
+    with Felspar("https://felspar.example", KEY) as felspar:
+        assert felspar.keeps_deadline
+
+
+def test_importing_the_room_imports_no_http_library() -> None:
+    code = "import preaction.rest, sys; print({'httpx', 'httpcore'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
