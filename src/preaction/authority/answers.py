@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from preaction.authority.storage import ANSWERS, Storage
 from preaction.errors import InvalidJSON
 from preaction.wire.digest import digest
 from preaction.wire.models import Wire
+from preaction.wire.times import write_time
 
 _BY_ID: Final = sa.select(ANSWERS).where(ANSWERS.c.id == sa.bindparam("id"))
 _KEY: Final = re.compile(r"[!-~]{1,200}", re.ASCII)
@@ -43,8 +45,9 @@ def repeatable(caller: Caller, key: str | None, operation: Sequence[str], body: 
 class Answers:
     """The first answers of one database."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, clock: Callable[[], datetime]) -> None:
         self._storage = storage
+        self._clock = clock
 
     def first(self, connection: sa.Connection, repeat: Repeatable | None, model: type[W]) -> W | None:
         """The answer that this request got before. 422 when the key was used for another body."""
@@ -59,7 +62,7 @@ class Answers:
             raise invalid([], "This Idempotency-Key was used for another request.")
         return model.model_validate_json(row["answer"])
 
-    def once(self, repeat: Repeatable | None, model: type[W], at: str, make: Callable[[sa.Connection], W]) -> W:
+    def once(self, repeat: Repeatable | None, model: type[W], make: Callable[[sa.Connection], W]) -> W:
         """The first answer, or one made and kept in a single transaction."""
         with self._storage.writing() as connection:
             answer = self.first(connection, repeat, model)
@@ -67,7 +70,7 @@ class Answers:
                 return answer
             answer = make(connection)
             if repeat is not None:
-                text = answer.model_dump_json(exclude_unset=True)
+                text, at = answer.model_dump_json(exclude_unset=True), write_time(self._clock())
                 row = {"id": repeat.id, "request": repeat.request, "answer": text, "created_at": at}
                 self._storage.insert(connection, ANSWERS, row)
             return answer

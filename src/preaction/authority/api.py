@@ -8,7 +8,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-import sqlalchemy as sa
 from pydantic import BaseModel
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -156,13 +155,7 @@ class _Door:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
             return
-        except sa.exc.OperationalError as error:
-            _LOG.error("the database did not answer: %s", type(error.orig).__name__)
-            refused = Refused(503, "The database did not answer in time.")
         except Exception as error:  # noqa: BLE001 - the one place where any error becomes a plain answer
             _LOG.error("an answer failed: %s", type(error).__name__)
-            refused = Refused(500, "This authority failed to answer.")
-        else:
-            return
-        if not started and scope["type"] == "http":
-            await _refusal(refused)(scope, receive, send)
+            if not started and scope["type"] == "http":
+                await _refusal(Refused(500, "This authority failed to answer."))(scope, receive, send)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -69,16 +69,15 @@ class LocalAuthority:
         """
         text = pack_text(pack)
         release = read_release(text)
-        storage = Storage(f"sqlite:///{db}" if isinstance(db, Path) else db)
-        try:
+        with ExitStack() as opened:
+            storage = Storage(f"sqlite:///{db}" if isinstance(db, Path) else db)
+            opened.callback(storage.close)
             authority = cls(storage, release.pack, clock or _now)
-            authority._operators.publish(None, text)
-        except Refused as refused:
-            storage.close()
-            raise ConfigurationError(f"{release.pack} {release.version}: {refused.problem.title}") from None
-        except BaseException:
-            storage.close()
-            raise
+            try:
+                authority._operators.publish(None, text)
+            except Refused as refused:
+                raise ConfigurationError(f"{release.pack} {release.version}: {refused.problem.title}") from None
+            opened.pop_all()
         return authority
 
     def __enter__(self) -> Self:

@@ -47,7 +47,7 @@ class Service:
     def __init__(self, storage: Storage, shelf: Shelf, clock: Clock) -> None:
         self._storage = storage
         self._shelf = shelf
-        self._answers = Answers(storage)
+        self._answers = Answers(storage, clock)
         self._clock = clock
 
     def list_jobs(self, caller: Caller) -> list[JobSummary]:
@@ -72,14 +72,14 @@ class Service:
         """Decide, and keep the decision. A request with an idempotency key gets its first answer again."""
         request = parse(DecisionRequest, body)
         repeat = repeatable(caller, key, ("decide", job), body)
-        now = self._clock()
 
         def make(connection: sa.Connection) -> Decision:
+            now = self._clock()  # read under the write lock, so that later decisions have later times
             release, ready = self._current(connection, caller, job)
             stored = read_request(ready, request, now)
             return executions.write_down(self._storage, connection, release, ready, stored, caller, now)
 
-        return self._answers.once(repeat, Decision, write_time(now), make)
+        return self._answers.once(repeat, Decision, make)
 
     def verify(self, caller: Caller, execution_id: str, body: Any) -> Verification:
         """Check an execution's record, decide again, and compare; with whatever else the body asks for."""
@@ -104,7 +104,6 @@ class Service:
         """Check one exact text for an execution, and keep the check."""
         request = parse(OutputCheckRequest, body)
         repeat = repeatable(caller, key, ("check_output", execution_id), body)
-        now = self._clock()
         with self._storage.reading() as connection:
             answer = self._answers.first(connection, repeat, OutputCheck)
             if answer is not None:
@@ -114,14 +113,14 @@ class Service:
             job = self._job_of(connection, execution)
         if job is None:
             raise not_found()
-        made = checks.check(job, record, request, now)  # outside the write lock: texts may be long
+        made = checks.check(job, record, request, self._clock())  # outside the write lock: texts may be long
 
         def keep(connection: sa.Connection) -> OutputCheck:
             checks.standing(executions.find(self._storage, connection, caller, execution_id))
             checks.write_down(self._storage, connection, made, record, request.content, caller)
             return made
 
-        return self._answers.once(repeat, OutputCheck, write_time(now), keep)
+        return self._answers.once(repeat, OutputCheck, keep)
 
     def verify_output_check(self, caller: Caller, check_id: str, body: Any) -> OutputCheckVerification:
         """Whether an output check stands."""

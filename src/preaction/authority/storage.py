@@ -4,6 +4,7 @@ Every row has a seal over all its columns. Rows are read as plain dicts; `intact
 Writers take the database's one write lock at once (`BEGIN IMMEDIATE`), so what they read still holds when they write.
 """
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,9 +17,12 @@ from sqlalchemy.pool import StaticPool
 
 from preaction.authority.receipts import new_signer, signer_at
 from preaction.authority.records import Records
+from preaction.authority.refusal import Refused
 from preaction.errors import ConfigurationError
 
 SCHEMA_VERSION: Final = 1
+
+_LOG: Final = logging.getLogger(__name__)
 
 Row: TypeAlias = dict[str, Any]
 
@@ -121,18 +125,21 @@ class Storage:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A connection for statements that change nothing."""
-        with self._lock, self._engine.connect() as connection:
+        with self._lock, _answering(), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """One transaction with the write lock, kept when the block ends and undone when it raises."""
-        with self._lock, self._writer.begin() as connection:
+        with self._lock, _answering(), self._writer.begin() as connection:
             yield connection
 
     def one(self, connection: sa.Connection, statement: sa.Select[Any], **values: object) -> Row | None:
         """The first row that a statement finds, as a dict."""
-        row = connection.execute(statement, values).first()
+        try:
+            row = connection.execute(statement, values).first()
+        except UnicodeEncodeError:
+            return None  # a lone surrogate is in no row
         return None if row is None else row._asdict()
 
     def insert(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
@@ -176,8 +183,8 @@ class Storage:
                     _METADATA.create_all(connection)
                     connection.execute(_SCHEMA.insert(), {"version": SCHEMA_VERSION, "kid": self.signer.kid})
                     return
-        except sa.exc.DBAPIError as error:
-            raise ConfigurationError(f"the database can't be opened: {type(error.orig).__name__}") from None
+        except Refused as refused:
+            raise ConfigurationError(f"the database can't be opened: {refused.problem.title}") from None
         if found.version != SCHEMA_VERSION:
             raise ConfigurationError(f"the database has schema {found.version}; this version needs {SCHEMA_VERSION}")
         if found.kid != self.signer.kid:
@@ -188,6 +195,16 @@ _COLUMNS: Final[dict[str, Sequence[str]]] = {
     table.name: tuple(column.name for column in table.columns if column.name != "seal")
     for table in (RELEASES, KEYS, EXECUTIONS, CHECKS, ANSWERS)
 }
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Around all use of the database: one that is locked, full or broken is a 503, and its words stay here."""
+    try:
+        yield
+    except sa.exc.DBAPIError as error:
+        _LOG.error("the database failed: %s", type(error.orig).__name__)
+        raise Refused(503, "The database did not answer.") from None
 
 
 def _on_begin(connection: sa.Connection) -> None:
