@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
@@ -41,6 +41,7 @@ MAX_THREADS = 64
 MAX_DESCRIPTIONS = 256
 
 LATE = Unavailable("it did not answer in time")
+NOTHING: Mapping[Ask, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,9 @@ def run(procedure: Procedure[R], session: Callable[[SessionAsk], object], facts:
     with closing(procedure):
         batch = step(procedure, None)
         while not isinstance(batch, Done):
-            local, asks = _split(batch, session)
-            batch = step(procedure, {**local, **facts.fetch(asks, until)} if asks else local)
+            asks = [ask for ask in batch if isinstance(ask, Ask)]
+            found = facts.fetch(asks, until) if asks else NOTHING
+            batch = step(procedure, _in_order(batch, session, found))
         return batch.value
 
 
@@ -77,14 +79,14 @@ async def arun(
     with closing(procedure):
         batch = step(procedure, None)
         while not isinstance(batch, Done):
-            local, asks = _split(batch, session)
-            batch = step(procedure, {**local, **await facts.afetch(asks, until)} if asks else local)
+            asks = [ask for ask in batch if isinstance(ask, Ask)]
+            found = await facts.afetch(asks, until) if asks else NOTHING
+            batch = step(procedure, _in_order(batch, session, found))
         return batch.value
 
 
-def _split(batch: Batch, session: Callable[[SessionAsk], object]) -> tuple[dict[Any, object], list[Ask]]:
-    asks = [ask for ask in batch if isinstance(ask, Ask)]
-    return {ask: session(ask) for ask in batch if not isinstance(ask, Ask)}, asks
+def _in_order(batch: Batch, session: Callable[[SessionAsk], object], found: Mapping[Ask, object]) -> list[object]:
+    return [found.get(ask, LATE) if isinstance(ask, Ask) else session(ask) for ask in batch]
 
 
 class Facts:
@@ -102,7 +104,7 @@ class Facts:
         self._descriptions: LRUCache[Describe, JobDescription] = LRUCache(MAX_DESCRIPTIONS)
         self._lock = threading.Lock()
 
-    def fetch(self, asks: Sequence[Ask], until: float) -> dict[Any, object]:
+    def fetch(self, asks: Sequence[Ask], until: float) -> dict[Ask, object]:
         """All answers by `until` (of `time.monotonic`), fetched together."""
         known, batches = self._plan(asks)
         if len(batches) == 1 and batches[0][0].keeps_deadline:
@@ -110,25 +112,25 @@ class Facts:
         else:
             futures = [_pool().submit(_settle, *batch, _left(until)) for batch in batches]
             wait(futures, timeout=_left(until))
-            found = [_result(future) for future in futures]
+            found = [_result(future, asked) for future, (_, asked) in zip(futures, batches, strict=True)]
         return self._remember(known, found)
 
-    async def afetch(self, asks: Sequence[Ask], until: float) -> dict[Any, object]:
+    async def afetch(self, asks: Sequence[Ask], until: float) -> dict[Ask, object]:
         """As `fetch`, from an event loop."""
         known, batches = self._plan(asks)
         tasks = [asyncio.ensure_future(_asettle(*batch, _left(until))) for batch in batches]
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=_left(until))
-            found = [task.result() if task.done() and not task.cancelled() else {} for task in tasks]
+            found = [_aresult(task, asked) for task, (_, asked) in zip(tasks, batches, strict=True)]
         finally:
             for task in tasks:
                 task.cancel()
         return self._remember(known, found)
 
-    def _plan(self, asks: Sequence[Ask]) -> tuple[dict[Any, object], list[tuple[Source, list[Ask]]]]:
+    def _plan(self, asks: Sequence[Ask]) -> tuple[dict[Ask, object], list[tuple[Source, list[Ask]]]]:
         """What is known already, and the batches to fetch: one per source, one per ask for a plain callable."""
-        known: dict[Any, object] = {}
+        known: dict[Ask, object] = {}
         batches: dict[object, tuple[Source, list[Ask]]] = {}
         for ask in asks:
             with self._lock:
@@ -141,12 +143,12 @@ class Facts:
             batches.setdefault(key, (source, []))[1].append(ask)
         return known, list(batches.values())
 
-    def _remember(self, known: dict[Any, object], found: list[Mapping[Ask, object]]) -> dict[Any, object]:
+    def _remember(self, known: dict[Ask, object], found: list[Mapping[Ask, object]]) -> dict[Ask, object]:
         for answers in found:
             for ask, answer in answers.items():
                 known[ask] = answer
                 if isinstance(ask, Describe):
-                    read = known[ask] = description(answers, ask)
+                    read = known[ask] = description(answer, ask)
                     if isinstance(read, JobDescription):
                         with self._lock:
                             self._descriptions[ask] = read
@@ -165,7 +167,7 @@ class CallableSource:
         """Call the plain function; the coroutine function in a loop of its own where there is no other."""
         if self.function is not None:
             return {ask: self.function(*_arguments(ask)) for ask in asks}
-        return asyncio.run(self.afetch(asks, deadline_s))
+        return asyncio.run(asyncio.wait_for(self.afetch(asks, deadline_s), deadline_s))  # gives the thread back
 
     async def afetch(self, asks: Sequence[Ask], deadline_s: float) -> Mapping[Ask, object]:
         """Await the coroutine function; the plain one in a thread where there is no other."""
@@ -192,7 +194,7 @@ def _settle(source: Source, asks: Sequence[Ask], deadline_s: float) -> Mapping[A
     """What `source` answers. Whatever it raises instead is an answer too, so that its siblings go on."""
     try:
         return dict(source.fetch(asks, deadline_s))
-    except Exception as error:  # noqa: BLE001
+    except (Exception, asyncio.CancelledError) as error:  # no thread is ever cancelled: that one is the source's own
         return dict.fromkeys(asks, _unavailable(error))
 
 
@@ -203,13 +205,19 @@ async def _asettle(source: Source, asks: Sequence[Ask], deadline_s: float) -> Ma
         return dict.fromkeys(asks, _unavailable(error))
 
 
-def _unavailable(error: Exception) -> Unavailable:
+def _unavailable(error: BaseException) -> Unavailable:
     return Unavailable(str(error) if isinstance(error, AuthorityError) else f"it failed with {type(error).__name__}")
 
 
-def _result(future: Future[Mapping[Ask, object]]) -> Mapping[Ask, object]:
+def _result(future: Future[Mapping[Ask, object]], asks: Sequence[Ask]) -> Mapping[Ask, object]:
     """What was settled in time; a late fetch is left to end by itself, and its answer is dropped."""
-    return {} if future.cancel() or not future.done() else future.result()
+    return dict.fromkeys(asks, LATE) if future.cancel() or not future.done() else future.result()
+
+
+def _aresult(task: asyncio.Task[Mapping[Ask, object]], asks: Sequence[Ask]) -> Mapping[Ask, object]:
+    if task.cancelled():  # by its source: nobody else has cancelled it yet
+        return dict.fromkeys(asks, _unavailable(asyncio.CancelledError()))
+    return task.result() if task.done() else dict.fromkeys(asks, LATE)
 
 
 def _left(until: float) -> float:

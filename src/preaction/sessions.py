@@ -47,21 +47,23 @@ class Sessions:
             case Recall():
                 return self._memory(session, ask)
             case RecallTexts(execution_id, digest):
-                found = self._store.read(session, f"text/{execution_id}/{digest}")
-                return tuple(_known_text(output, value) for output, value in _latest_first(found))
+                found = [(output, *json.loads(value)) for output, value in self._store.read(session, _texts(execution_id, digest))]
+                latest_first = sorted(found, key=lambda one: str(one[-1]), reverse=True)
+                return tuple([KnownText(id, output, release, passed) for output, id, release, passed, _ in latest_first])
             case Use():
                 return self._use(session, ask)
 
     def _memory(self, session: str, ask: Recall) -> Memory:
-        cases = [case for name in ask.names for case, _ in self._store.read(session, f"name/{ask.job}/{name}")]
-        decisions = f"decision/{ask.job}"
+        read, decisions = self._store.read, f"decision/{ask.job}"
+        cases = [case for name in ask.names for case, _ in read(session, f"name/{ask.job}/{name}")]
         named = self._store.read_many(session, decisions, list(dict.fromkeys(cases))) if cases else []
-        releases = self._store.read(session, f"release/{ask.job}", SHOWN_RELEASES)
+        first = read(session, decisions, SHOWN_CASES) if ask.whole else []
+        releases = read(session, f"release/{ask.job}", SHOWN_RELEASES) if ask.whole else []
         return Memory(
             now=self._clock(),
-            named=tuple(_known(case, value) for case, value in named),
-            first=tuple(_known(case, value) for case, value in self._store.read(session, decisions, SHOWN_CASES)),
-            releases=tuple(release for release, _ in releases),
+            named=tuple([_known(*pair) for pair in named]),
+            first=tuple([_known(*pair) for pair in first]),
+            releases=tuple([release for release, _ in releases]),
             full=self._store.is_full(session),
         )
 
@@ -122,7 +124,7 @@ class Sessions:
             return
         rank = write_rank(check.checked_at)
         value = json.dumps([check.check_id, check.release, check.passed, rank])
-        group = f"text/{check.execution_id}/{check.content_digest}"
+        group = _texts(check.execution_id, check.content_digest)
         self._keep(session, [Slot(group, check.output, value, rank, "output_check")])
 
     def _keep(self, session: str, slots: list[Slot]) -> None:
@@ -180,10 +182,5 @@ def _known(case: str, value: str) -> Known:
     return Known(case, decision)
 
 
-def _known_text(output: str, value: str) -> KnownText:
-    check_id, release, passed, _ = json.loads(value)
-    return KnownText(check_id, output, release, passed)
-
-
-def _latest_first(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    return sorted(found, key=lambda pair: str(json.loads(pair[1])[3]), reverse=True)
+def _texts(execution_id: str, digest: str) -> str:
+    return f"text/{execution_id}/{digest}"

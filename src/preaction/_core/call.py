@@ -6,23 +6,27 @@ Requirements G1 and G3. Everything after this stage reads the copy; the tool get
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from preaction._core.denied import Code, Denied, deny, quote
 
 MAX_DEPTH: Final = 32
 MAX_BYTES: Final = 256 * 1024
 """Limits of G1: levels of nesting, and bytes as UTF-8 JSON."""
+MAX_BITS: Final = 14_000
+"""Longer integers have more than the 4,300 digits that Python reads and writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One proposed call. `arguments` is ours alone: plain dicts, lists, strings, finite numbers, booleans and nulls."""
+class Call(NamedTuple):
+    """One proposed call. `arguments` is ours alone: plain dicts, lists, strings, finite numbers, booleans and nulls.
+
+    `folded` holds the same values by their names without ASCII case.
+    """
 
     session_id: object
     tool: str
     arguments: dict[str, Any]
+    folded: dict[str, Any]
 
 
 class Malformed(Exception):
@@ -45,15 +49,27 @@ def read_call(session_id: object, tool: str, arguments: object) -> Call | Denied
         return _malformed("the arguments are not one object")
     try:
         copy = plain(arguments)
-        size = len(json.dumps(copy, ensure_ascii=False).encode())
     except Malformed as bad:
         place = bad.place()
         return _malformed(f"{bad.why} (in {quote(place)})" if place else bad.why, bad.code)
-    except ValueError:  # an integer of more digits than Python writes out
-        return _malformed("the arguments hold a number too long to be written out")
-    if size > MAX_BYTES:
+    # Only what could be too large is written out to be measured.
+    if _size_bound(copy) > MAX_BYTES and len(_ENCODER.encode(copy).encode()) > MAX_BYTES:
         return _malformed(f"the arguments are larger than {MAX_BYTES // 1024} KiB")
-    return Call(session_id, tool, copy)
+    return Call(session_id, tool, copy, {fold(name): value for name, value in copy.items()})
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+
+def _size_bound(value: Any) -> int:
+    """At least the bytes that `value` takes as UTF-8 JSON: a control character becomes six."""
+    if isinstance(value, str):
+        return 6 * len(value) + 4
+    if isinstance(value, dict):
+        return 4 + sum(6 * len(name) + 8 + _size_bound(item) for name, item in value.items())
+    if isinstance(value, list):
+        return 4 + sum(map(_size_bound, value), 2 * len(value))
+    return 32 if not isinstance(value, int) else 4 + value.bit_length()
 
 
 def _malformed(why: str, code: Code = "malformed_call") -> Denied:
@@ -65,14 +81,16 @@ def plain(value: Any, depth: int = 1) -> Any:
     kind = type(value)
     if kind is str or isinstance(value, str):
         return _string(value)
-    if value is None or kind is bool or kind is int:
+    if value is None or kind is bool:
         return value
+    if isinstance(value, int):  # an IntEnum, say, becomes its plain number
+        if value.bit_length() > MAX_BITS:
+            raise Malformed("malformed_call", "a number is too long to be written out")
+        return value if kind is int else int.__add__(value, 0)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise Malformed("malformed_call", "a number is not finite")
         return float.__add__(value, 0.0) if kind is not float else value
-    if isinstance(value, int):  # an IntEnum, say: its plain number
-        return int.__add__(value, 0)
     if depth > MAX_DEPTH:
         raise Malformed("malformed_call", f"the arguments are nested more than {MAX_DEPTH} deep")
     if isinstance(value, Mapping):

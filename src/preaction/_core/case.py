@@ -5,8 +5,7 @@ then, once the released description is there, whether that candidate is the one 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from preaction._core.call import Call, fold
 from preaction._core.company import Address, Domains, company_names, has_control, hosts_in, plain_address, plain_host
@@ -22,8 +21,7 @@ MAX_SAFE_INTEGER: Final = 2**53
 DECIDE_FIRST: Final = "get a decision on that case first, then call again"
 
 
-@dataclass(frozen=True, slots=True)
-class Sought:
+class Sought(NamedTuple):
     """What a call says it is about: an id in a field, or recipients and a subject; `names` are what to recall by."""
 
     entity: str | None
@@ -39,7 +37,7 @@ def seek(call: Call, rule: Rule, book: RuleBook) -> Sought | Denied:
     recipients = _recipients(call, rule)
     if isinstance(recipients, Denied):
         return recipients
-    subject = rule.subject.value(call.arguments)
+    subject = rule.subject.value(call)
     if any(has_control(text) for text in _texts(subject)):
         return deny("subject_unclear", "case", "the subject holds a control character", "write it as one plain line")
     denied = g15_recipients_at(recipients, rule) or g29_test_recipients(recipients, rule, book)
@@ -54,7 +52,7 @@ def seek(call: Call, rule: Rule, book: RuleBook) -> Sought | Denied:
 
 def g9_one_id(call: Call, field: Path) -> str | Denied:
     """G9: the field holds exactly one id, a string or an integer within ±2⁵³, trimmed of surrounding white space."""
-    value = field.value(call.arguments)
+    value = field.value(call)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_SAFE_INTEGER:
         return str(value)
     if isinstance(value, str) and value.strip():
@@ -67,7 +65,7 @@ def _recipients(call: Call, rule: Rule) -> tuple[Address, ...] | Denied:
     """G11, G12a: every value of the recipient fields as one plain address."""
     found: list[Address] = []
     for path in rule.recipients:
-        for value in path.values(call.arguments):
+        for value in path.values(call):
             for text in value if isinstance(value, list) else () if value is None else (value,):
                 address = plain_address(text) if isinstance(text, str) else None
                 if address is None:

@@ -5,9 +5,9 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from preaction._core.call import Call
 from preaction._core.case import Sought, check_case, find_candidate
@@ -23,8 +23,7 @@ DECIDE_AGAIN: Final = "get a new decision on this case, then call again"
 TRY_LATER: Final = "call again once more later, or hand the case to a person"
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """The checked text of a call: its digest, what the session knows of it, and what the authority says to that.
 
     `digest` is None when a checked field is missing or not a string. `confirmed` holds an answer per check asked about.
@@ -32,11 +31,10 @@ class Text:
 
     digest: str | None = None
     known: tuple[KnownText, ...] = ()
-    confirmed: Mapping[str, OutputCheckVerification | Unavailable] = field(default_factory=dict)
+    confirmed: Mapping[str, OutputCheckVerification | Unavailable] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """All that these checks look at. `memory` is the session before the facts were fetched, `again` after."""
 
     call: Call
@@ -59,8 +57,11 @@ class Evidence:
     @property
     def outcome(self) -> Outcome | None:
         """The decided outcome as the released description has it; None when undecided or not described."""
-        decided = self.decision.outcome
-        return next((o for o in self.description.outcomes if decided is not None and o.id == decided.id), None)
+        if self.decision.outcome is not None:
+            for outcome in self.description.outcomes:
+                if outcome.id == self.decision.outcome.id:
+                    return outcome
+        return None
 
     @property
     def now(self) -> datetime:
@@ -216,7 +217,7 @@ def _not_allowed(e: Evidence) -> Denied:
 
 def read_text(call: Call, rule: Rule) -> str | None:
     """G26: the digest of exactly the text in the checked fields, or None where one is missing or not a string."""
-    content = {path.text: path.value(call.arguments) for path in rule.texts}
+    content = {path.text: path.value(call) for path in rule.texts}
     return content_digest(content) if all(isinstance(text, str) for text in content.values()) else None
 
 

@@ -7,7 +7,7 @@ answer is an answer too, `Unavailable`. To the session go `Recall`, `RecallTexts
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -72,16 +72,14 @@ class Source(Protocol):
 # What a session remembers ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """The latest decision that a session recorded on one case; `decision` is None when it couldn't be read (G7)."""
 
     case_id: str
     decision: Decision | None
 
 
-@dataclass(frozen=True, slots=True)
-class KnownText:
+class KnownText(NamedTuple):
     """The latest output check that a session recorded for one execution, output and text."""
 
     check_id: str
@@ -92,22 +90,22 @@ class KnownText:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """What did the session record on the cases that one of these names names, and on any case at all?
+    """What did the session record on the cases that one of these names names, and with `whole` on any case at all?
 
     `names` are folded ids (`fold`) and host names.
     """
 
     job: str
     names: tuple[str, ...]
+    whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """The answer to `Recall`, at `now` by the gate's clock.
 
-    `named` are the cases that the names name, `first` at most two of all cases of the job, in the order of their first
-    recording, `releases` at most nine that decisions of the job name. `full` says that the session could not take a
-    record, and so no longer knows everything.
+    `named` are the cases that the names name. Only for the whole session, `first` are at most two of all its cases, in
+    the order of their first recording, and `releases` at most nine that its decisions name. `full` says that the
+    session could not take a record, and so no longer knows everything.
     """
 
     now: datetime
@@ -140,10 +138,10 @@ SessionAsk: TypeAlias = Recall | RecallTexts | Use
 AnyAsk: TypeAlias = Ask | SessionAsk
 
 Batch: TypeAlias = tuple[AnyAsk, ...]
-Answers: TypeAlias = Mapping[Any, Any]
+Answers: TypeAlias = Sequence[Any]
 R = TypeVar("R")
 Procedure: TypeAlias = Generator[Batch, Answers, R]
-"""A computation that may need the world: yields asks, is sent the answers, returns a result."""
+"""A computation that may need the world: yields asks, is sent the answers in the same order, returns a result."""
 
 
 # Reading what the authority answered ----------------------------------------------------------------------------------
@@ -151,26 +149,25 @@ Procedure: TypeAlias = Generator[Batch, Answers, R]
 M = TypeVar("M", bound=Wire)
 
 
-def verification(answers: Answers, ask: Verify) -> Verification | Unavailable:
-    """The answer to `ask`, read strictly."""
-    return _read(answers, ask, Verification)
+def verification(given: object) -> Verification | Unavailable:
+    """The answer to a `Verify`, read strictly."""
+    return _read(given, Verification)
 
 
-def description(answers: Answers, ask: Describe) -> JobDescription | Unavailable:
+def description(given: object, ask: Describe) -> JobDescription | Unavailable:
     """The answer to `ask`, read strictly and bound to it: another job or release is no answer (G25)."""
-    found = _read(answers, ask, JobDescription)
+    found = _read(given, JobDescription)
     if isinstance(found, JobDescription) and (found.job, found.release) != (ask.job, ask.release):
         return Unavailable("the authority described another job or release than the one asked for")
     return found
 
 
-def text_check(answers: Answers, ask: VerifyOutputCheck) -> OutputCheckVerification | Unavailable:
-    """The answer to `ask`, read strictly."""
-    return _read(answers, ask, OutputCheckVerification)
+def text_check(given: object) -> OutputCheckVerification | Unavailable:
+    """The answer to a `VerifyOutputCheck`, read strictly."""
+    return _read(given, OutputCheckVerification)
 
 
-def _read(answers: Answers, ask: Ask, model: type[M]) -> M | Unavailable:
-    given = answers.get(ask, Unavailable("there was no answer"))
+def _read(given: object, model: type[M]) -> M | Unavailable:
     if isinstance(given, (model, Unavailable)):
         return given
     if not isinstance(given, Mapping):

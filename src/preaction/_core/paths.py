@@ -5,11 +5,11 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from preaction._core.call import MAX_DEPTH, fold
+from preaction._core.call import MAX_DEPTH, Call, fold
 from preaction._core.denied import Denied, deny, quote
 from preaction.errors import ConfigurationError
 
@@ -31,13 +31,17 @@ class Path:
         """Whether it leads to one value at most: no list on the way and no `.*` at the end."""
         return not self.open and not any(each for _, each in self.steps)
 
-    def values(self, arguments: dict[str, Any]) -> Iterator[Any]:
+    def values(self, call: Call) -> Iterable[Any]:
         """The values that stand at this path in a call, in order; none where it leads nowhere."""
-        return _values(arguments, self.steps)
+        (first, each), *rest = self.steps
+        if first not in call.folded:
+            return ()
+        value = call.folded[first]
+        return (value,) if not rest and not each else _inside(value, each, tuple(rest))
 
-    def value(self, arguments: dict[str, Any]) -> Any:
+    def value(self, call: Call) -> Any:
         """The value at a single path, or `MISSING`."""
-        return next(self.values(arguments), MISSING)
+        return next(iter(self.values(call)), MISSING)
 
 
 class _Missing:
@@ -66,17 +70,17 @@ def parse_path(text: str, where: str, *, single: bool = False) -> Path:
     return path
 
 
-def _values(value: Any, steps: tuple[tuple[str, bool], ...]) -> Iterator[Any]:
-    if not steps:
+def _inside(value: Any, each: bool, steps: tuple[tuple[str, bool], ...]) -> Iterator[Any]:
+    if each:
+        for item in value if isinstance(value, list) else ():
+            yield from _inside(item, False, steps)
+    elif not steps:
         yield value
-        return
-    (wanted, each), *rest = steps
-    if not isinstance(value, dict):
-        return
-    for name, item in value.items():
-        if fold(name) == wanted:
-            for one in item if each and isinstance(item, list) else () if each else (item,):
-                yield from _values(one, tuple(rest))
+    elif isinstance(value, dict):
+        (wanted, each), *rest = steps
+        for name, item in value.items():
+            if fold(name) == wanted:
+                yield from _inside(item, each, tuple(rest))
 
 
 Leaf: TypeAlias = Literal["plain", "any", "null"]

@@ -5,7 +5,6 @@ driver's affair. The same rounds of asks and answers always give the same verdic
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from preaction._core.call import Call, read_call
 from preaction._core.case import MAX_RELEASES, find_candidate, releases_to_describe, seek
@@ -20,9 +19,7 @@ from preaction._core.checks import (
 )
 from preaction._core.denied import Denied, deny
 from preaction._core.facts import (
-    AnyAsk,
     Describe,
-    Memory,
     Procedure,
     Recall,
     RecallTexts,
@@ -72,8 +69,8 @@ def _judge(call: Call, rule: Rule, book: RuleBook, trail: Trail, take: bool) -> 
     sought = seek(call, rule, book)  # 2 case: what the call says, and what the session recorded on it
     if isinstance(sought, Denied):
         return sought
-    recall = Recall(book.job, sought.names)
-    memory: Memory = (yield (recall,))[recall]
+    recall = Recall(book.job, sought.names, whole=sought.entity is None)
+    (memory,) = yield (recall,)
     candidate = find_candidate(sought, memory, book)
     if isinstance(candidate, Denied):
         return candidate
@@ -89,7 +86,7 @@ def _judge(call: Call, rule: Rule, book: RuleBook, trail: Trail, take: bool) -> 
     facts = yield from _fetch(rule, book, decision, releases_to_describe(sought, memory), text)
     if isinstance(facts, Denied):
         return facts
-    again: Memory = (yield (recall,))[recall]
+    (again,) = yield (recall,)
 
     evidence = Evidence(call, rule, book, sought, candidate, decision, memory, again, *facts)
     trail.evidence = evidence
@@ -106,8 +103,8 @@ def _recall_text(call: Call, rule: Rule, decision: Decision) -> Procedure[Text]:
     digest = read_text(call, rule) if rule.texts else None
     if digest is None:
         return Text()
-    ask = RecallTexts(decision.execution_id, digest)
-    return Text(digest, (yield (ask,))[ask])
+    (known,) = yield (RecallTexts(decision.execution_id, digest),)
+    return Text(digest, known)
 
 
 def _fetch(
@@ -115,26 +112,21 @@ def _fetch(
 ) -> Procedure[tuple[Verification, Mapping[str, JobDescription], Text] | Denied]:
     """Replay, descriptions and output checks, all in one round; each description bound to what was asked for (G25)."""
     if len(releases) > MAX_RELEASES:
-        return deny(
-            "case_unclear", "case", "the decisions of this session were made under too many releases to compare"
-        )
-    verify = Verify(decision.execution_id)
-    describe = {release: Describe(book.job, release) for release in releases}
-    confirm = {
-        known.check_id: VerifyOutputCheck(known.check_id) for known in texts_to_confirm(rule, decision, text.known)
-    }
-    asks: tuple[AnyAsk, ...] = (verify, *describe.values(), *confirm.values())
-    answers = yield asks
+        return deny("case_unclear", "case", "this session was decided under too many releases to compare")
+    describe = [Describe(book.job, release) for release in releases]
+    checks = [known.check_id for known in texts_to_confirm(rule, decision, text.known)]
+    given, *more = yield (Verify(decision.execution_id), *describe, *map(VerifyOutputCheck, checks))
     described: dict[str, JobDescription] = {}
-    for release, ask in describe.items():
-        found = description(answers, ask)
+    for ask, one in zip(describe, more, strict=False):
+        found = description(one, ask)
         if isinstance(found, Unavailable):
             return deny("verify_failed", "verified", f"the released policy could not be read ({found.why})", TRY_LATER)
-        described[release] = found
-    answer = verification(answers, verify)
+        described[ask.release] = found
+    answer = verification(given)
     if isinstance(answer, Unavailable):
         return deny("verify_failed", "verified", f"the decision could not be verified ({answer.why})", TRY_LATER)
-    return answer, described, replace(text, confirmed={id: text_check(answers, ask) for id, ask in confirm.items()})
+    confirmed = dict(zip(checks, map(text_check, more[len(describe) :]), strict=True))
+    return answer, described, Text(text.digest, text.known, confirmed)
 
 
 def _use_up(e: Evidence, take: bool) -> Procedure[Denied | None]:
@@ -143,7 +135,7 @@ def _use_up(e: Evidence, take: bool) -> Procedure[Denied | None]:
     if once is None:
         return None
     use = Use(e.call.tool, once, e.decision.execution_id if once == "decision" else e.candidate.case_id, take)
-    answer = (yield (use,))[use]
+    (answer,) = yield (use,)
     if answer == "free":
         return None
     if answer == "taken":
@@ -179,7 +171,8 @@ def _describe_pinned(book: RuleBook, trail: Trail) -> Procedure[JobDescription |
     if trail.evidence is not None and book.pinned in trail.evidence.descriptions:
         return trail.evidence.descriptions[book.pinned]
     ask = Describe(book.job, book.pinned)
-    found = description((yield (ask,)), ask)
+    (given,) = yield (ask,)
+    found = description(given, ask)
     return None if isinstance(found, Unavailable) else found
 
 

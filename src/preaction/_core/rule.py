@@ -197,7 +197,7 @@ def g4_none_refused(value: Any, refused: frozenset[str]) -> Denied | None:
 def g6b_fixed_values(call: Call, rule: Rule) -> Denied | None:
     """G6b: a fixed field is present with exactly its value, type included; left out, the tool's default decides."""
     for path, wanted in rule.fixed:
-        if not same(path.value(call.arguments), wanted):
+        if not same(path.value(call), wanted):
             return deny(
                 "field_value_not_allowed",
                 "fields",

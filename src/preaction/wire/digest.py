@@ -1,6 +1,7 @@
 """Digests over RFC 8785 canonical JSON: `sha-256:` and 64 lower-case hexadecimal digits."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,5 +27,16 @@ def digest(value: Any) -> str:
 
 
 def content_digest(content: Mapping[str, str]) -> str:
-    """The `contentDigest` of an output's content: field name → text, code point for code point."""
-    return digest(dict(content))
+    """The `contentDigest` of an output's content: field name → text, code point for code point.
+
+    For an object of strings the standard encoder writes the RFC 8785 form, given the order of names, many times faster.
+    """
+    ordered = dict(sorted(content.items(), key=lambda pair: pair[0].encode("utf-16-be", "surrogatepass")))
+    try:
+        written = _STRINGS.encode(ordered).encode()
+    except UnicodeEncodeError:
+        raise InvalidJSON("no canonical JSON: a text holds a lone surrogate") from None
+    return "sha-256:" + hashlib.sha256(written).hexdigest()
+
+
+_STRINGS = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
@@ -15,7 +16,14 @@ def read_time(value: Any) -> datetime:
         if value.utcoffset() is None:
             raise ValueError("a time needs a zone")
         return value.astimezone(UTC)
-    match = _RFC3339.fullmatch(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        raise ValueError("not an RFC 3339 time with a zone")
+    return _parse(value)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> datetime:
+    match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError("not an RFC 3339 time with a zone")
     date, time, fraction, zone = match.groups()
