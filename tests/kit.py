@@ -1,7 +1,7 @@
 """A help desk and a company's mail, ready to be asked: gates over a `FakeAuthority`, and calls that they allow.
 
 `gate, authority = helpdesk()`, `decided(gate, authority)`, and `gate.check(SESSION, REPLY, reply())` allows.
-`gate, authority = company()`, `decided(gate, authority, "acme.example")`, `gate.check(SESSION, MAIL, mail())`: the same.
+`gate, authority = company()`, `decided(gate, authority, "acme.example")`, `gate.check(SESSION, MAIL, mail())`: too.
 """
 
 from collections.abc import Mapping
