@@ -174,6 +174,8 @@ def g17_still_fresh(e: Evidence) -> Denied | None:
 
 def g7_still_latest(e: Evidence) -> Denied | None:
     """G7: no other decision on the case was recorded while the facts were fetched, nor, without `entity`, a case."""
+    if e.again[1:] == e.memory[1:]:  # all but the time
+        return None
     found = find_candidate(e.sought, e.again, e.book)
     another = e.sought.entity is None and len(e.again.first) != len(e.memory.first)
     if found == e.candidate and not another:

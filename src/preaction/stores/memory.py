@@ -21,6 +21,9 @@ class _Session:
     touched: float = 0.0
 
 
+NOTHING: dict[str, tuple[str, str]] = {}
+
+
 class MemoryStore:
     """Sessions and claims in dictionaries, under one lock.
 
@@ -109,9 +112,9 @@ class MemoryStore:
     def _group(self, session: str, group: str) -> dict[str, tuple[str, str]]:
         held = self._sessions.get(session)
         if held is None:
-            return {}
+            return NOTHING
         self._touch(session, held)
-        return held.groups.get(group, {})
+        return held.groups.get(group, NOTHING)
 
     def _touch(self, session: str, held: _Session) -> None:
         held.touched = self._clock()
