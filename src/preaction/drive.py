@@ -41,6 +41,7 @@ MAX_THREADS = 64
 MAX_DESCRIPTIONS = 256
 
 LATE = Unavailable("it did not answer in time")
+LEFT_OUT = Unavailable("there was no answer")
 NOTHING: Mapping[Ask, object] = {}
 
 
@@ -86,7 +87,7 @@ async def arun(
 
 
 def _in_order(batch: Batch, session: Callable[[SessionAsk], object], found: Mapping[Ask, object]) -> list[object]:
-    return [found.get(ask, LATE) if isinstance(ask, Ask) else session(ask) for ask in batch]
+    return [found.get(ask, LEFT_OUT) if isinstance(ask, Ask) else session(ask) for ask in batch]
 
 
 class Facts:
@@ -194,7 +195,7 @@ def _settle(source: Source, asks: Sequence[Ask], deadline_s: float) -> Mapping[A
     """What `source` answers. Whatever it raises instead is an answer too, so that its siblings go on."""
     try:
         return dict(source.fetch(asks, deadline_s))
-    except (Exception, asyncio.CancelledError) as error:  # no thread is ever cancelled: that one is the source's own
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 (a cancellation in a thread is its source's own)
         return dict.fromkeys(asks, _unavailable(error))
 
 
