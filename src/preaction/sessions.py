@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from preaction._core.call import fold
+from preaction._core.case import ids_of
 from preaction._core.company import plain_host
 from preaction._core.facts import Known, KnownText, Memory, Recall, RecallTexts, SessionAsk, Use, UseAnswer
 from preaction.errors import MisuseError
@@ -102,10 +103,20 @@ class Sessions:
         case_id = case.get("id") if isinstance(case, Mapping) else None
         job = content.get("job", self._job)
         log.warning("a decision result could not be read", extra={"session_id": session, "names_case": bool(case_id)})
-        if not isinstance(case_id, str) or job != self._job:
+        if isinstance(job, str) and job != self._job:
             return
-        entity = content.get("entity_id")
-        self._put_case(session, self._job, case_id, "", None, entity if isinstance(entity, str) else None, [])
+        given = content.get("entity_id")
+        entity = given if isinstance(given, str) else None
+        for named in [case_id] if isinstance(case_id, str) else self._cases_of(session, entity):
+            self._put_case(session, self._job, named, "", None, entity, [])
+
+    def _cases_of(self, session: str, entity: str | None) -> list[str]:
+        """The cases that an entity's latest decision named, else the entity itself."""
+        if entity is None:
+            return []
+        cases = [case for case, _ in self._store.read(session, f"name/{self._job}/{fold(entity)}")]
+        found = [_known(*pair) for pair in self._store.read_many(session, f"decision/{self._job}", cases)]
+        return [known.case_id for known in found if entity in ids_of(known)] or [entity]
 
     def _put_case(
         self, session: str, job: str, case: str, value: str, rank: str | None, entity: str | None, slots: list[Slot]

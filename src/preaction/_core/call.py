@@ -84,9 +84,10 @@ def plain(value: Any, depth: int = 1) -> Any:
     if value is None or kind is bool:
         return value
     if isinstance(value, int):  # an IntEnum, say, becomes its plain number
+        value = value if kind is int else int.__add__(value, 0)
         if value.bit_length() > MAX_BITS:
             raise Malformed("malformed_call", "a number is too long to be written out")
-        return value if kind is int else int.__add__(value, 0)
+        return value
     if isinstance(value, float):
         if not math.isfinite(value):
             raise Malformed("malformed_call", "a number is not finite")
@@ -101,12 +102,13 @@ def plain(value: Any, depth: int = 1) -> Any:
 
 
 def _string(value: str) -> str:
+    value = value if type(value) is str else str.__str__(value)  # before anything that a subclass could answer
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
             raise Malformed("malformed_call", "a text holds a lone surrogate") from None
-    return value if type(value) is str else str.__str__(value)
+    return value
 
 
 def _object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
@@ -116,6 +118,8 @@ def _object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
         if not isinstance(name, str):
             raise Malformed("malformed_call", "a field name is not a string")
         name = _string(name)
+        if name in copy:  # two keys that a mapping holds apart, and JSON would not
+            raise Malformed("field_repeated", f"the field {quote(name)} stands there twice")
         folded.add(fold(name))
         try:
             copy[name] = plain(item, depth + 1)

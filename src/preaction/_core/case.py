@@ -65,6 +65,8 @@ def _recipients(call: Call, rule: Rule) -> tuple[Address, ...] | Denied:
     """G11, G12a: every value of the recipient fields as one plain address."""
     found: list[Address] = []
     for path in rule.recipients:
+        if path.blocked(call):  # an object where a list of objects belongs, say: whom it addresses can't be told
+            return deny("recipient_not_plain", "case", f"the recipients in {quote(path.text)} are not in their place")
         for value in path.values(call):
             for text in value if isinstance(value, list) else () if value is None else (value,):
                 address = plain_address(text) if isinstance(text, str) else None
@@ -80,7 +82,9 @@ def _recipients(call: Call, rule: Rule) -> tuple[Address, ...] | Denied:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    return (item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str))
+    if isinstance(value, (dict, list)):
+        return (text for item in (value.values() if isinstance(value, dict) else value) for text in _texts(item))
+    return (value,) if isinstance(value, str) else ()
 
 
 def g15_recipients_at(recipients: tuple[Address, ...], rule: Rule) -> Denied | None:
@@ -137,8 +141,8 @@ def find_candidate(sought: Sought, memory: Memory, book: RuleBook) -> Known | De
 
 
 def _candidate_by_id(entity: str, memory: Memory) -> Known | Denied:
-    exact = [known for known in memory.named if entity in ids_of(known)]
-    near = [known for known in memory.named if fold(entity) in map(fold, ids_of(known))]
+    exact = [known for known in memory.named if entity in _ids_for(entity, known)]
+    near = [known for known in memory.named if fold(entity) in map(fold, _ids_for(entity, known))]
     found = exact or near
     if len(found) > 1:
         return _two_cases(entity)
@@ -149,6 +153,13 @@ def ids_of(known: Known) -> tuple[str, ...]:
     """The names of a recorded case: its own id, and the `entity_id` of the latest decision on it (G8)."""
     entity = known.decision.entity_id if known.decision is not None else None
     return (known.case_id,) if entity is None else (known.case_id, entity)
+
+
+def _ids_for(entity: str, known: Known) -> tuple[str, ...]:
+    """`ids_of`; of a case that can't be read, also the id it was found by, since its `entity_id` can't be read."""
+    if known.decision is None and fold(entity) not in (fold(known.case_id), plain_host(known.case_id)):
+        return (known.case_id, entity)
+    return ids_of(known)
 
 
 def releases_to_describe(sought: Sought, memory: Memory) -> tuple[str, ...]:
@@ -182,10 +193,10 @@ def check_case(
     book: RuleBook,
 ) -> Denied | None:
     """G9, G10: under the released subject's rule, the candidate is the case of this call, and the only one."""
-    subjects = {_rule_of(description.subject) for description in descriptions.values()}
+    subjects = {description.subject for description in descriptions.values()}
     if len(subjects) > 1 or len(descriptions) > MAX_RELEASES:
         return deny("case_unclear", "case", "the releases decided by in this session do not agree on what a case is")
-    (company, match) = subjects.pop()
+    (company, match) = _rule_of(subjects.pop())
     if sought.entity is not None:
         return _check_id(candidate, sought.entity, match, memory)
     if company:
@@ -203,9 +214,9 @@ def _rule_of(subject: Subject | None) -> tuple[bool, str]:
 
 def _check_id(candidate: Known, entity: str, match: str, memory: Memory) -> Denied | None:
     if match == "exact":
-        found = [known for known in memory.named if entity in ids_of(known)]
+        found = [known for known in memory.named if entity in _ids_for(entity, known)]
     else:
-        found = [known for known in memory.named if fold(entity) in map(fold, ids_of(known))]
+        found = [known for known in memory.named if fold(entity) in map(fold, _ids_for(entity, known))]
     if len(found) > 1:
         return _two_cases(entity)
     if not found or found[0].case_id != candidate.case_id:
@@ -215,7 +226,7 @@ def _check_id(candidate: Known, entity: str, match: str, memory: Memory) -> Deni
 
 def company_of(sought: Sought, memory: Memory, book: RuleBook) -> Known | Denied:
     """G10–G15, G30: the one decided company of all recipients, or in test mode of the subject."""
-    decided = _decided_hosts(memory, book.domains)
+    decided = _decided_hosts(sought, memory, book.domains)
     if book.test_recipients is not None:
         return _company_in_subject(sought, decided)
     if not sought.recipients:
@@ -239,10 +250,13 @@ def company_of(sought: Sought, memory: Memory, book: RuleBook) -> Known | Denied
     return next(iter(found.values()))
 
 
-def _decided_hosts(memory: Memory, domains: Domains) -> dict[str, tuple[Known, ...]]:
+def _decided_hosts(sought: Sought, memory: Memory, domains: Domains) -> dict[str, tuple[Known, ...]]:
     decided: dict[str, tuple[Known, ...]] = {}
     for known in memory.named:
-        for host in {plain_host(name) for name in ids_of(known)}:
+        hosts = {plain_host(name) for name in ids_of(known)}
+        if known.decision is None and hosts.isdisjoint(sought.names):  # found by an `entity_id` that can't be read
+            hosts.update(sought.names)
+        for host in hosts:
             if host is not None and host in company_names(host, domains):
                 decided[host] = (*decided.get(host, ()), known)
     return decided

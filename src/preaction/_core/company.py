@@ -53,7 +53,8 @@ def plain_address(text: str) -> Address | None:
     except EmailNotValidError:
         return None
     host = plain_host(found.ascii_domain)
-    return None if host is None else Address(found.local_part, host)
+    # Not `found.local_part`, which is lower case for names such as `Info`: the tool is given the text as it stands.
+    return None if host is None else Address(text.rpartition("@")[0], host)
 
 
 @lru_cache(maxsize=4096)

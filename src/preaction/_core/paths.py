@@ -43,6 +43,11 @@ class Path:
         """The value at a single path, or `MISSING`."""
         return next(iter(self.values(call)), MISSING)
 
+    def blocked(self, call: Call) -> bool:
+        """Whether something else than null stands on the way where this path needs an object or a list."""
+        (first, each), *rest = self.steps
+        return len(self.steps) > 1 and _blocked(call.folded.get(first), each, tuple(rest))
+
 
 class _Missing:
     def __repr__(self) -> str:
@@ -81,6 +86,17 @@ def _inside(value: Any, each: bool, steps: tuple[tuple[str, bool], ...]) -> Iter
         for name, item in value.items():
             if fold(name) == wanted:
                 yield from _inside(item, each, tuple(rest))
+
+
+def _blocked(value: Any, each: bool, steps: tuple[tuple[str, bool], ...]) -> bool:
+    if value is None or not (each or steps):
+        return False
+    if each:
+        return not isinstance(value, list) or any(_blocked(item, False, steps) for item in value)
+    if not isinstance(value, dict):
+        return True
+    (wanted, each), *rest = steps
+    return any(_blocked(item, each, tuple(rest)) for name, item in value.items() if fold(name) == wanted)
 
 
 Leaf: TypeAlias = Literal["plain", "any", "null"]

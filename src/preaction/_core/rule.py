@@ -37,6 +37,7 @@ class Rule:
     source: ToolRule
     opened: Level
     fixed: tuple[tuple[Path, Any], ...]
+    nulls: tuple[Path, ...]
     entity: Path | None
     texts: tuple[Path, ...]
     output: str | None
@@ -74,6 +75,8 @@ def read_rule(tool: str, given: ToolRule | Mapping[str, Any]) -> Rule:
     for path, _ in fixed:
         open_path(opened, path, "any")
     for path in nulls:
+        if path.open:
+            raise ConfigurationError(f"{where}.null_only: {path.text!r} must end in a field")
         open_path(opened, path, "null")
     entity = parse_path(source.entity.field, f"{where}.entity.field", single=True) if source.entity else None
     check = source.output_check
@@ -87,6 +90,7 @@ def read_rule(tool: str, given: ToolRule | Mapping[str, Any]) -> Rule:
         source=source,
         opened=opened,
         fixed=fixed,
+        nulls=tuple(nulls),
         entity=entity,
         texts=texts,
         output=source.writes or (check.output if check else None),
@@ -175,6 +179,7 @@ def check_fields(call: Call, rule: Rule, refused: frozenset[str]) -> Denied | No
     return (
         (g4_none_refused(call.arguments, refused) if refused else None)
         or check_opened(rule.opened, call.arguments)
+        or g5_null_only(call, rule)
         or g6b_fixed_values(call, rule)
     )
 
@@ -191,6 +196,19 @@ def g4_none_refused(value: Any, refused: frozenset[str]) -> Denied | None:
         for item in value:
             if denied := g4_none_refused(item, refused):
                 return denied
+    return None
+
+
+def g5_null_only(call: Call, rule: Rule) -> Denied | None:
+    """G5: a `null_only` field is null or absent, also where a `.*` or a path through it would open it."""
+    for path in rule.nulls:
+        if any(value is not None for value in path.values(call)):
+            return deny(
+                "field_value_not_allowed",
+                "fields",
+                f"the field {quote(path.text)} may only be null",
+                "set it to null or leave it out",
+            )
     return None
 
 
