@@ -117,6 +117,6 @@ def _compile(env: Any, source: str) -> Any:
             raise ConditionError(str(error).partition(" [")[0][:300]) from None
         lines = source.split("\n")
         before = sum(len(line) + 1 for line in lines[: int(match[1]) - 1])
-        raise ConditionError(match[3][:300], before + int(match[2]) - 1) from None
+        raise ConditionError(match[3].removesuffix(" (in container '')")[:300], before + int(match[2]) - 1) from None
     except (ValueError, TypeError) as error:
         raise ConditionError(f"not a condition: {type(error).__name__}") from None

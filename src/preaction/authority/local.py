@@ -43,7 +43,7 @@ class LocalAuthority:
     def __init__(self, storage: Storage, pack: str, clock: Clock) -> None:
         """Use `from_pack`."""
         shelf = Shelf(storage)
-        keyring = Keyring(storage)
+        self._keyring = keyring = Keyring(storage)
         self._storage = storage
         self._closed = False
         self._agent: Final = Caller("local-agent", "agent", pack)

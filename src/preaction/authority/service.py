@@ -14,7 +14,7 @@ from preaction.authority import checks, executions
 from preaction.authority.answers import Answers, repeatable
 from preaction.authority.decide import read_request
 from preaction.authority.keys import Caller
-from preaction.authority.refusal import from_validation, not_found
+from preaction.authority.refusal import Refused, from_validation, not_found
 from preaction.authority.release import ReadyJob, Release
 from preaction.authority.shelf import Shelf
 from preaction.authority.storage import Storage
@@ -112,7 +112,7 @@ class Service:
             record = checks.standing(execution)
             job = self._job_of(connection, execution)
         if job is None:
-            raise not_found()
+            raise Refused(409, "The release of this execution was altered.")
         made = checks.check(job, record, request, self._clock())  # outside the write lock: texts may be long
 
         def keep(connection: sa.Connection) -> OutputCheck:
