@@ -40,7 +40,7 @@ VERIFY = Verify("exe_1")
 DESCRIBE = Describe("triage-ticket", "2026-11-03.1")
 CHECK = VerifyOutputCheck("chk_1")
 RECALL = Recall("triage-ticket", ("hc-1201",), whole=False)
-TOGETHER: Batch = (VERIFY, DESCRIBE, CHECK)
+TOGETHER: tuple[Ask, ...] = (VERIFY, DESCRIBE, CHECK)
 DESCRIPTION = FakeAuthority().description()
 SOON = 0.2  # seconds: the deadline of what never answers
 SURELY = 10.0  # seconds: the deadline of what answers, and the time after which a barrier gives up
@@ -438,7 +438,7 @@ def test_an_interrupt_in_a_fetch_decides_nothing(kind: str, error: BaseException
 async def test_a_cancelled_task_ends_as_cancelled_and_closes_the_procedure_and_its_fetches() -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
-    async def verify(execution_id: str) -> object:
+    async def verify(execution_id: str) -> None:
         started.set()
         try:
             await asyncio.Event().wait()
@@ -544,7 +544,7 @@ async def test_a_callable_that_hangs_is_late_and_its_siblings_still_arrive(way: 
 async def test_a_coroutine_function_that_hangs_is_late_and_gives_its_thread_back(way: Way) -> None:
     left = threading.Event()
 
-    async def verify(execution_id: str) -> object:
+    async def verify(execution_id: str) -> None:
         try:
             await asyncio.Event().wait()
         finally:

@@ -60,7 +60,8 @@ class MemoryStore:
             if held is None:
                 held = self._sessions[session] = _Session()
             self._touch(session, held)
-            fresh = [slot for slot in slots if slot.name not in held.groups.get(slot.group, ())]
+            new = {(one.group, one.name): one for one in slots if one.name not in held.groups.get(one.group, ())}
+            fresh = list(new.values())
             if held.full or not self._has_room(held, fresh):
                 held.full = True
                 return False
