@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from importlib import resources
+from typing import Any, Self, cast
 
 from preaction._core.company import Domains, plain_host
 from preaction.errors import ConfigurationError
@@ -160,21 +161,34 @@ def _registrable(own: tuple[str, ...]) -> Callable[[str], str | None]:
 def _build(own: tuple[str, ...]) -> Callable[[str], str | None]:
     import tldextract
 
-    with resources.as_file(resources.files("publicsuffixlist") / "public_suffix_list.dat") as path:
-        extract = tldextract.TLDExtract(
-            suffix_list_urls=(path.as_uri(),),
-            cache_dir=None,
-            fallback_to_snapshot=False,
-            include_psl_private_domains=True,
-            extra_suffixes=(*RESERVED_SUFFIXES, *TENANT_HOSTS, *own),
-        )
-        extract("example.com")  # parses the list now, while the file is sure to be there
+    extract = tldextract.TLDExtract(
+        suffix_list_urls=("publicsuffixlist",),
+        cache_dir=None,
+        fallback_to_snapshot=False,
+        include_psl_private_domains=True,
+        extra_suffixes=(*RESERVED_SUFFIXES, *TENANT_HOSTS, *own),
+    )
+    extract("example.com", session=cast("Any", _Shipped()))  # parses the list now
 
     @lru_cache(maxsize=4096)
     def registrable(host: str) -> str | None:
         return None if _is_address(host) else extract(host).top_domain_under_public_suffix or None
 
     return registrable
+
+
+class _Shipped:
+    """In the place of a session that fetches: reads the list that came with a package. tldextract leaves files open."""
+
+    def get(self, url: str, timeout: float | None) -> Self:
+        return self
+
+    def raise_for_status(self) -> None:
+        return
+
+    @property
+    def text(self) -> str:
+        return resources.files("publicsuffixlist").joinpath("public_suffix_list.dat").read_text("utf-8")
 
 
 def _is_address(host: str) -> bool:
