@@ -129,6 +129,11 @@ class Facts:
                 task.cancel()
         return self._remember(known, found)
 
+    def described(self) -> list[JobDescription]:
+        """The descriptions that are remembered."""
+        with self._lock:
+            return list(self._descriptions.values())
+
     def _plan(self, asks: Sequence[Ask]) -> tuple[dict[Ask, object], list[tuple[Source, list[Ask]]]]:
         """What is known already, and the batches to fetch: one per source, one per ask for a plain callable."""
         known: dict[Ask, object] = {}
@@ -207,7 +212,9 @@ async def _asettle(source: Source, asks: Sequence[Ask], deadline_s: float) -> Ma
 
 
 def _unavailable(error: BaseException) -> Unavailable:
-    return Unavailable(str(error) if isinstance(error, AuthorityError) else f"it failed with {type(error).__name__}")
+    if isinstance(error, AuthorityError):
+        return Unavailable(" ".join(str(error).split())[:200])
+    return Unavailable(f"it failed with {type(error).__name__}")
 
 
 def _result(future: Future[Mapping[Ask, object]], asks: Sequence[Ask]) -> Mapping[Ask, object]:

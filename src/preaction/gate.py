@@ -4,6 +4,7 @@ The promise of this module: no exception lets a call through. The decision itsel
 turns any error into a denial, the callback, and the ways in and out.
 """
 
+import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, Never, TypeVar
 
+from preaction._core.case import is_company
 from preaction._core.denied import deny
 from preaction._core.facts import Describe, Procedure
 from preaction._core.procedure import judge
@@ -28,6 +30,7 @@ from preaction.options import (
     read_clock,
     read_facts,
     read_on_verdict,
+    read_store,
     seconds_of,
 )
 from preaction.sessions import Sessions
@@ -85,11 +88,19 @@ class ActionGate:
         self._enforced = enforced
         self._deadline_s = deadline_s
         self.problems = tuple(problems)
-        self.warnings = tuple(warning for rule in book.rules.values() for warning in rule.warnings) + (
-            () if book.deny_unlisted else ("unlisted is 'allow': tools without a rule are not gated",)
-        )
         self.decisions = Decisions(sessions)
         self.output_checks = OutputChecks(sessions)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Rules weaker than they look, in words; what hangs on the job's subject, as soon as a description was read."""
+        found = [warning for rule in self._book.rules.values() for warning in rule.warnings]
+        if not all(is_company(description.subject) for description in self._facts.described()):
+            why = "without 'entity', the one case decided in the session counts, whatever the call is about"
+            found += [f"tools.{tool}: {why}" for tool, rule in self._book.rules.items() if rule.entity is None]
+        if not self._book.deny_unlisted:
+            found.append("unlisted is 'allow': tools without a rule are not gated")
+        return tuple(found)
 
     # Asking -----------------------------------------------------------------------------------------------------------
 
@@ -135,9 +146,10 @@ class ActionGate:
         try:
             yield
         except Exception as error:  # noqa: BLE001
-            # The type only: a message or a trace could hold a text of the call, or a secret.
-            log.error("the gate failed and denied the call: %s", type(error).__name__, extra={"tool": str(one.tool)})  # noqa: TRY400
             one.judgement = GATE_ERROR
+            # The type only: a message or a trace could hold a text of the call, or a secret.
+            tool = one.tool if isinstance(one.tool, str) else type(one.tool).__name__
+            log.error("the gate failed and denied the call: %s", type(error).__name__, extra={"tool": tool})  # noqa: TRY400
 
     def _conclude(self, one: _Check) -> Verdict:
         """The verdict, once `on_verdict` has seen it: if that fails on an allow, no record, so no act (G40)."""
@@ -145,7 +157,9 @@ class ActionGate:
         if self._on_verdict is None or isinstance(one.judgement, Ungated):
             return verdict
         with self._door(one):
-            self._on_verdict(verdict.tool, verdict)
+            if inspect.iscoroutine(left := self._on_verdict(verdict.tool, verdict)):
+                left.close()
+                raise MisuseError("on_verdict gave a coroutine, which nobody awaits: nothing was recorded")
         return self._verdict(one) if verdict.allow else verdict
 
     def _verdict(self, one: _Check) -> Verdict:
@@ -298,9 +312,6 @@ def create_action_gate(
         raise ConfigurationError(f"unknown option: {', '.join(sorted(unknown))}")
     if mode not in ("enforce", "observe"):
         raise ConfigurationError(f"mode: 'enforce' or 'observe', not {mode!r}")
-    for option, tool in (("decision_tool", decision_tool), ("output_check_tool", output_check_tool)):
-        if tool is not None and name_of(tool, option) in tools:
-            raise ConfigurationError(f"{option}: {tool!r} can't be gated by the decisions that it makes")
     if decision_tool is not None and decision_tool == output_check_tool:
         raise ConfigurationError("output_check_tool: the decision tool can't be the output-check tool as well")
     book = read_book(
@@ -315,10 +326,14 @@ def create_action_gate(
         max_decision_age=max_decision_age,
         max_clock_skew_s=max_clock_skew_s,
     )
+    for option, tool in (("decision_tool", decision_tool), ("output_check_tool", output_check_tool)):
+        if tool is not None and name_of(tool, option) in book.rules:
+            raise ConfigurationError(f"{option}: {tool!r} can't be gated by the decisions that it makes")
+    keep_uses = max_decision_age + 2 * book.max_clock_skew  # a decision may be dated ahead, and clocks may differ
     return ActionGate(
         book,
         read_facts(verify, describe, verify_output_check),
-        Sessions(MemoryStore() if store is None else store, book.job, read_clock(clock), max_decision_age),
+        Sessions(MemoryStore() if store is None else read_store(store), book.job, read_clock(clock), keep_uses),
         decision_tool=decision_tool,
         output_check_tool=output_check_tool,
         on_verdict=read_on_verdict(on_verdict),

@@ -13,6 +13,9 @@ from preaction._core.tool_rule import ToolRule
 from preaction.domains import domains
 from preaction.drive import CallableSource, Facts
 from preaction.errors import ConfigurationError
+from preaction.stores import Store
+
+MAX_AGE = timedelta(days=36_500)
 
 
 def read_book(
@@ -75,9 +78,9 @@ def seconds_of(value: object, where: str) -> float:
 
 
 def _positive(value: object, where: str) -> timedelta:
-    if isinstance(value, timedelta) and value > timedelta(0):
+    if isinstance(value, timedelta) and timedelta(0) < value < MAX_AGE:
         return value
-    raise ConfigurationError(f"{where}: a timedelta above 0 is needed")
+    raise ConfigurationError(f"{where}: a timedelta above 0 and below a hundred years is needed")
 
 
 def _addresses(values: Sequence[str]) -> frozenset[Address]:
@@ -94,11 +97,21 @@ def read_clock(clock: Any) -> Callable[[], datetime]:
     """The clock to go by, UTC by default. One without a zone is refused here rather than at the first call."""
     if clock is None:
         return lambda: datetime.now(UTC)
-    now = clock() if callable(clock) else None
+    try:
+        now = clock() if callable(clock) else None
+    except Exception as error:  # noqa: BLE001
+        raise ConfigurationError(f"clock: it failed with {type(error).__name__}") from None
     if not isinstance(now, datetime) or now.utcoffset() is None:
         raise ConfigurationError("clock: a function is needed that gives an aware datetime")
     checked: Callable[[], datetime] = clock
     return checked
+
+
+def read_store(store: object) -> Store:
+    """`store` if it has every method of one."""
+    if isinstance(store, Store) and not isinstance(store, type):
+        return store
+    raise ConfigurationError("store: an object with the methods of preaction.stores.Store is needed")
 
 
 def read_on_verdict(on_verdict: object) -> Any:
@@ -143,7 +156,10 @@ def _source(given: Any, where: str) -> Source:
         raise ConfigurationError(f"{where}: a function, a coroutine function or an object with both is needed")
     if is_async(given):
         return CallableSource(None, given)
-    return CallableSource(given, getattr(given, "acall", None))
+    acall = getattr(given, "acall", None)
+    if acall is not None and not callable(acall):
+        raise ConfigurationError(f"{where}: its acall is no coroutine function")
+    return CallableSource(given, acall)
 
 
 def problems_of(rules: Mapping[str, Rule], *, can_check_texts: bool) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ def read_result(result: object) -> Result:
     unreadable. A result marked as an error is an `error`, whatever it holds.
     """
     for _ in range(MAX_LAYERS):
+        if isinstance(result, BaseModel):
+            result = _dump(result)
         if isinstance(result, (str, bytes)):
             result = _parse(result)
         elif isinstance(result, (list, tuple)):
@@ -60,12 +62,17 @@ def _parse(text: str | bytes) -> object:
         return None
 
 
+def _dump(model: BaseModel) -> object:
+    try:
+        return model.model_dump(mode="json", by_alias=True)
+    except (TypeError, ValueError):  # it holds what JSON can't
+        return None
+
+
 def _fields(result: object) -> Mapping[str, Any] | None:
-    """The fields of a mapping, a model, or an object that looks like an MCP result."""
+    """The fields of a mapping, or of an object that looks like an MCP result."""
     if isinstance(result, Mapping):
         return result
-    if isinstance(result, BaseModel):
-        return result.model_dump(mode="json", by_alias=True)
     names = ("structuredContent", "structured_content", "content", "isError", "is_error")
     found = {name: getattr(result, name) for name in names if hasattr(result, name)}
     return found if "content" in found else None

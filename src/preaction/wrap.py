@@ -38,8 +38,11 @@ def wrap(gate: Gate, tool: str, function: F, ignore: Sequence[str]) -> F:
     """See `ActionGate.wrap`."""
     if not gate.is_gated(tool):
         raise ConfigurationError(f"wrap: no rule names the tool {tool!r}")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ConfigurationError("wrap: a generator acts after it was checked; wrap the function that acts")
+    if not callable(function):
+        raise ConfigurationError("wrap: a function is needed")
+    for called in (function, type(function).__call__):
+        if inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called):
+            raise ConfigurationError("wrap: a generator acts after it was checked; wrap the function that acts")
     binder = _Binder(function, ignore)
 
     if is_async(function):
@@ -47,16 +50,20 @@ def wrap(gate: Gate, tool: str, function: F, ignore: Sequence[str]) -> F:
         @functools.wraps(function)
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             bound, fields = binder.read(args, kwargs)
-            run_args, run_kwargs = binder.checked(bound, await gate.acheck(gate.current_session, tool, fields))
-            return await function(*run_args, **run_kwargs)
+            verdict = await gate.acheck(gate.current_session, tool, fields)
+            if verdict.enforced:
+                args, kwargs = binder.checked(bound, verdict)
+            return await function(*args, **kwargs)
 
     else:
 
         @functools.wraps(function)
         def guarded(*args: Any, **kwargs: Any) -> Any:
             bound, fields = binder.read(args, kwargs)
-            run_args, run_kwargs = binder.checked(bound, gate.check(gate.current_session, tool, fields))
-            return function(*run_args, **run_kwargs)
+            verdict = gate.check(gate.current_session, tool, fields)
+            if verdict.enforced:
+                args, kwargs = binder.checked(bound, verdict)
+            return function(*args, **kwargs)
 
     return cast("F", guarded)
 
@@ -65,7 +72,10 @@ class _Binder:
     """Binds a call to the function's signature and back, so that the gate sees what the function would run with."""
 
     def __init__(self, function: Callable[..., Any], ignore: Sequence[str]) -> None:
-        self._signature = inspect.signature(function)
+        try:
+            self._signature = inspect.signature(function)
+        except (TypeError, ValueError):
+            raise ConfigurationError("wrap: the function tells no signature, so its calls can't be checked") from None
         kinds = {name: parameter.kind for name, parameter in self._signature.parameters.items()}
         self._rest = next((name for name, kind in kinds.items() if kind is Parameter.VAR_KEYWORD), None)
         self._more = next((name for name, kind in kinds.items() if kind is Parameter.VAR_POSITIONAL), None)
@@ -88,13 +98,12 @@ class _Binder:
         return bound, {**fields, **rest}
 
     def checked(self, bound: BoundArguments | None, verdict: Verdict) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What to run with: the checked copy, or the call as it came where nothing is enforced."""
-        if verdict.blocks or bound is None:
+        """What to run with where the verdict is binding: the checked copy."""
+        if not verdict.allow or bound is None:
             raise ActionDenied(verdict)
-        if verdict.allow:
-            checked = verdict.arguments
-            rest = {name: checked.pop(name) for name in bound.arguments.get(self._rest or "", {})}
-            bound.arguments.update(checked)
-            if self._rest is not None:
-                bound.arguments[self._rest] = rest
+        checked = verdict.arguments
+        rest = {name: checked.pop(name) for name in bound.arguments.get(self._rest or "", {})}
+        bound.arguments.update(checked)
+        if self._rest is not None:
+            bound.arguments[self._rest] = rest
         return bound.args, bound.kwargs

@@ -205,6 +205,11 @@ def check_case(
     return _several() if len(memory.first) > 1 or memory.first[0].case_id != candidate.case_id else None
 
 
+def is_company(subject: Subject | None) -> bool:
+    """G10: whether a call's case comes from its recipients where the rule names no field."""
+    return _rule_of(subject)[0]
+
+
 def _rule_of(subject: Subject | None) -> tuple[bool, str]:
     """Whether cases are companies, and how ids match."""
     if subject is None:

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from preaction._core.call import Call
 from preaction._core.case import Sought, check_case, find_candidate
 from preaction._core.denied import CheckName, Code, Denied, deny, quote
-from preaction._core.facts import Known, KnownText, Memory, Unavailable
+from preaction._core.facts import Known, KnownText, Memory, Unavailable, is_issued_id
 from preaction._core.rule import Rule, RuleBook
 from preaction.wire.digest import content_digest
 from preaction.wire.models import Decision, JobDescription, Outcome, OutputCheckVerification, Verification
@@ -94,6 +94,13 @@ def g10_one_case(e: Evidence) -> Denied | None:
 # 4 Verified now -------------------------------------------------------------------------------------------------------
 
 
+def g19_askable(decision: Decision) -> Denied | None:
+    """G19: an execution id is one that an authority issues; anything else is not asked about at all."""
+    if is_issued_id(decision.execution_id):
+        return None
+    return deny("receipt_invalid", "verified", "the decision's receipt is not one that can be verified", DECIDE_AGAIN)
+
+
 def g19_receipt_valid(e: Evidence) -> Denied | None:
     """G19: the answer is about the receipt asked for, which is valid, and nothing is wrong with it."""
     answer = e.answer
@@ -106,16 +113,13 @@ def g19_receipt_valid(e: Evidence) -> Denied | None:
 
 
 def g20_replay_matches(e: Evidence) -> Denied | None:
-    """G20: the replay names the gate's job and the decision's case, identity, release, status, outcome and limit."""
+    """G20: the replay names the gate's job and the decision's case, identity mode, release, status and outcome."""
     replay, decision = e.answer.replay, e.decision
     outcome = None if decision.outcome is None else decision.outcome.id
     if replay is None or replay.job != e.book.job or replay.case != decision.case:
         return _mismatch("another job or case")
     if (replay.release, replay.status, replay.outcome) != (decision.release, decision.status, outcome):
         return _mismatch("another release, status or outcome")
-    limit = decision.evidence_fresh_until
-    if limit is not None and replay.evidence_fresh_until != limit:
-        return _mismatch("another freshness limit")
     if e.book.releases is not None and replay.release not in e.book.releases:
         why = "the decision was made under a release that this gate does not accept"
         return deny("release_not_allowed", "verified", why, DECIDE_AGAIN)
@@ -226,7 +230,7 @@ def read_text(call: Call, rule: Rule) -> str | None:
 def texts_to_confirm(rule: Rule, decision: Decision, known: tuple[KnownText, ...]) -> tuple[KnownText, ...]:
     """G26: the passed checks worth asking about: of the rule's output, else the latest of each output, at most four."""
     passed = (k for k in known if k.passed and k.release == decision.release and rule.output in (None, k.output))
-    return tuple(passed)[:MAX_TEXT_ASKS]
+    return tuple([k for k in passed if is_issued_id(k.check_id)])[:MAX_TEXT_ASKS]
 
 
 def g26_text_recorded(e: Evidence) -> Denied | None:

@@ -66,5 +66,5 @@ def quote(value: object) -> str:
     """A value or name of the call, escaped to ASCII on one line and cut at 80 characters, so that it can't speak."""
     if isinstance(value, str):
         value = value[:80]
-    shown = json.dumps(value, default=lambda other: type(other).__name__)
+    shown = json.dumps(value, default=lambda other: type(other).__name__).replace("\x7f", "\\u007f")
     return shown if len(shown) <= 80 else shown[:77] + "..."

@@ -4,10 +4,11 @@ Asks are frozen and hashable. To the authority go `Verify`, `Describe` and `Veri
 answer is an answer too, `Unavailable`. To the session go `Recall`, `RecallTexts` and `Use`; it answers or raises.
 """
 
+import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -45,6 +46,15 @@ class Unavailable:
     """No usable answer. `why` is a short clause in our own words, such as `it did not answer in time`."""
 
     why: str
+
+
+OTHER_DESCRIPTION: Final = Unavailable("the authority described another job or release than the one asked for")
+_ISSUED_ID: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_:~.-]{0,199}")
+
+
+def is_issued_id(text: str) -> bool:
+    """G19: whether `text` can be the id of an execution or of an output check."""
+    return _ISSUED_ID.fullmatch(text) is not None
 
 
 class Source(Protocol):
@@ -158,7 +168,7 @@ def description(given: object, ask: Describe) -> JobDescription | Unavailable:
     """The answer to `ask`, read strictly and bound to it: another job or release is no answer (G25)."""
     found = _read(given, JobDescription)
     if isinstance(found, JobDescription) and (found.job, found.release) != (ask.job, ask.release):
-        return Unavailable("the authority described another job or release than the one asked for")
+        return OTHER_DESCRIPTION
     return found
 
 

@@ -14,11 +14,13 @@ from preaction._core.checks import (
     Evidence,
     Text,
     check_decision_fresh,
+    g19_askable,
     read_text,
     texts_to_confirm,
 )
-from preaction._core.denied import Denied, deny
+from preaction._core.denied import Code, Denied, deny
 from preaction._core.facts import (
+    OTHER_DESCRIPTION,
     Describe,
     Procedure,
     Recall,
@@ -78,7 +80,7 @@ def _judge(call: Call, rule: Rule, book: RuleBook, trail: Trail, take: bool) -> 
     if decision is None:
         return deny("undecided", "pack", "the latest decision on this case could not be read")
 
-    denied = check_decision_fresh(decision, memory.now, book)  # 3 fresh, before anything is fetched
+    denied = check_decision_fresh(decision, memory.now, book) or g19_askable(decision)  # 3 fresh, before any request
     if denied is not None:
         return denied
 
@@ -120,7 +122,8 @@ def _fetch(
     for ask, one in zip(describe, more, strict=False):
         found = description(one, ask)
         if isinstance(found, Unavailable):
-            return deny("verify_failed", "verified", f"the released policy could not be read ({found.why})", TRY_LATER)
+            code: Code = "replay_mismatch" if found == OTHER_DESCRIPTION else "verify_failed"
+            return deny(code, "verified", f"the released policy could not be read ({found.why})", TRY_LATER)
         described[ask.release] = found
     answer = verification(given)
     if isinstance(answer, Unavailable):

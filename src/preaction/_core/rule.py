@@ -25,8 +25,10 @@ LOOK_LIKE_RECIPIENTS: Final = frozenset(
         *("envelope", "headers", "email", "emails", "address", "addresses", "forwardto", "sendto", "mailto"),
     )
 )
-LOOK_LIKE_TEXT: Final = frozenset(
-    ("body", "text", "html", "message", "subject", "title", "comment", "content", "note", "description", "summary")
+ENVELOPES: Final = frozenset(("envelope", "headers"))
+LOOK_LIKE_TEXT: Final = (
+    *("body", "text", "html", "message", "subject", "title", "comment", "content", "note", "notes", "description"),
+    *("summary", "markdown", "reply", "answer", "footer", "signature"),
 )
 
 
@@ -58,11 +60,11 @@ def read_rule(tool: str, given: ToolRule | Mapping[str, Any]) -> Rule:
     """Make a rule ready, or raise `ConfigurationError` naming the place under `tools.<tool>`."""
     where = f"tools.{tool}"
     try:
-        source = given if isinstance(given, ToolRule) else ToolRule.model_validate(dict(given))
+        source = given if isinstance(given, ToolRule) else ToolRule(**given)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{where}: {error}") from None
-    except (TypeError, ValueError):
-        raise ConfigurationError(f"{where}: a rule is a mapping or a ToolRule") from None
+        raise ConfigurationError(f"{where}.{error}") from None
+    except TypeError:  # no mapping, or one with names that aren't strings
+        raise ConfigurationError(f"{where}: a rule is a ToolRule or a mapping with strings as keys") from None
     fields = [parse_path(name, f"{where}.fields") for name in source.fields]
     nulls = [parse_path(name, f"{where}.null_only") for name in source.null_only]
     fixed = tuple(
@@ -147,15 +149,16 @@ def _warnings(
     source: ToolRule, fields: list[Path], texts: tuple[Path, ...], recipients: tuple[Path, ...]
 ) -> Iterator[str]:
     checked = {path.steps for path in texts}
-    spared = {path.text for path in (parse_path(name, "unchecked") for name in source.unchecked)}
+    spared = {path.steps for path in (parse_path(name, "unchecked") for name in source.unchecked)}
     addressing = {path.steps for path in recipients}
     for path in fields:
-        last = squash(path.steps[-1][0])
+        names = [squash(name) for name, _ in path.steps]
         if path.open:
             yield f"{path.text!r} lets anything through below it"
-        if source.output_check and last in LOOK_LIKE_TEXT and path.steps not in checked and path.text not in spared:
+        text = source.output_check is not None and names[-1].endswith(LOOK_LIKE_TEXT)
+        if text and path.steps not in checked and path.steps not in spared:
             yield f"the text in {path.text!r} is not checked; check it, or list it in 'unchecked'"
-        if last in LOOK_LIKE_RECIPIENTS and path.steps not in addressing and path.text not in spared:
+        if (names[-1] in LOOK_LIKE_RECIPIENTS or ENVELOPES & {*names}) and path.steps not in addressing:
             yield f"{path.text!r} looks like a recipient field and is not in 'recipients'"
     takes_recipients = any(path.steps in addressing for path in fields)
     if source.entity and takes_recipients and source.recipients_at is None:

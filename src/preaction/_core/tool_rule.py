@@ -1,8 +1,8 @@
 """2 · ToolRule: what a tool may do, as its developer writes it. Nothing unknown, empty or of a wrong type gets in."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 from pydantic.alias_generators import to_camel
 
 from preaction.errors import ConfigurationError
@@ -19,16 +19,8 @@ class _Config(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         defer_build=True,
+        loc_by_alias=False,
     )
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _explain(cls, data: Any, handler: Any) -> Self:
-        try:
-            made: Self = handler(data)
-        except ValidationError as error:
-            raise ConfigurationError(_explained(error)) from None
-        return made
 
 
 class EntityField(_Config):
@@ -64,6 +56,14 @@ class ToolRule(_Config):
     fixed: Annotated[dict[Name, Any], Field(strict=True)] = {}
     once: Literal["decision", "case"] | None = None
     unchecked: Names = ()
+
+    if not TYPE_CHECKING:  # for type checkers, the signature is that of the fields
+
+        def __init__(self, /, **given: Any) -> None:
+            try:
+                super().__init__(**given)
+            except ValidationError as error:  # pydantic takes any ValueError out of a validator for its own
+                raise ConfigurationError(_explained(error)) from None
 
 
 def _explained(error: ValidationError) -> str:

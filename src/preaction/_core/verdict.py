@@ -143,3 +143,6 @@ class ActionDenied(PreactionError):
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(denial_text(verdict))
         self.verdict = verdict
+
+    def __reduce__(self) -> tuple[type["ActionDenied"], tuple[Verdict]]:
+        return type(self), (self.verdict,)  # by default only the text would come over to another process

@@ -7,7 +7,7 @@ taken once. Every method is atomic, also between processes that share the store.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Slot:
     kind: str = ""
 
 
+@runtime_checkable
 class Store(Protocol):
     """What every store does. Any method may raise: the gate then denies, and a recorder hears of it."""
 
