@@ -7,7 +7,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from preaction import ActionGate, create_action_gate
+from preaction import ActionGate, Verdict, create_action_gate
 from preaction.testing import FakeAuthority
 
 SESSION = "chat-7"
@@ -98,3 +98,20 @@ def decided(
     gate.decisions.record(session, result=made)
     gate.output_checks.record(session, authority.check_output(made, {"body": BODY} if content is None else content))
     return made
+
+
+def assert_allowed(verdict: Verdict) -> None:
+    """The call goes through."""
+    assert verdict.allow, verdict.reason
+    assert (verdict.code, verdict.failed) == ("allowed", None)
+
+
+def assert_denied(verdict: Verdict, code: str, failed: str | None = "fields") -> None:
+    """The call is denied for this, and the reason reads as a model should read it: G35."""
+    assert not verdict.allow, verdict.arguments
+    assert (verdict.code, verdict.failed) == (code, failed), verdict.reason
+    assert verdict.reason.startswith("Denied, nothing was done: ")
+    assert verdict.reason.endswith(".")
+    assert verdict.reason.isascii()
+    assert verdict.reason.isprintable()
+    assert "\n" not in verdict.reason
