@@ -171,11 +171,12 @@ def test_g01_a_name_that_is_no_string_is_malformed_at_any_depth(name: Any) -> No
     denied_without_request(ready(["meta.*"]), reply(meta=[{"a": {name: "x"}}]), "malformed_call")
 
 
-@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\udc80", Text("x\ud800")], ids=ascii)
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb", chr(0xDC80)], ids=ascii)
 def test_g01_a_text_with_a_lone_surrogate_is_malformed_as_value_and_as_name(text: str) -> None:
     denied_without_request(ready(), reply(body=text), "malformed_call")
     denied_without_request(ready(["meta.*"]), reply(meta={text: 1}), "malformed_call")
     denied_without_request(ready(["meta.*"]), reply(meta=[["x", text]]), "malformed_call")
+    denied_without_request(ready(), reply(body=Text(text)), "malformed_call")
 
 
 def test_g01_a_pair_of_surrogates_written_as_one_character_is_a_text() -> None:
@@ -307,7 +308,7 @@ def test_g01_a_mapping_that_fails_denies_and_its_words_stay_inside() -> None:
     assert authority.asked == []
 
 
-@pytest.mark.parametrize("kind", [str, dict, list, int, float])
+@pytest.mark.parametrize("kind", [str, dict, int, float])
 def test_g01_an_object_that_only_claims_a_type_is_denied(kind: type) -> None:
     gate, authority = ready()
     assert not ask(gate, reply(body=MagicMock(spec=kind))).allow
