@@ -31,11 +31,8 @@ SHOWN_RELEASES = 9
 class Sessions:
     """One gate's view of a store: records results for `job`, and answers what the decision asks of a session."""
 
-    def __init__(
-        self, store: Store, job: str, clock: Callable[[], datetime], keep_uses: timedelta, uses: Store | None = None
-    ) -> None:
+    def __init__(self, store: Store, job: str, clock: Callable[[], datetime], keep_uses: timedelta) -> None:
         self._store = store
-        self._uses = store if uses is None else uses
         self._job = job
         self._clock = clock
         self._keep_uses = keep_uses
@@ -71,7 +68,7 @@ class Sessions:
     def _use(self, session: str, ask: Use) -> UseAnswer:
         # A decision is used up wherever it was recorded; a case is used up in its session.
         scope = [ask.tool, ask.per, ask.name, *([session] if ask.per == "case" else [])]
-        return self._uses.claim(json.dumps(scope), self._keep_uses, take=ask.take)
+        return self._store.claim(json.dumps(scope), self._keep_uses, take=ask.take)
 
     # Recording --------------------------------------------------------------------------------------------------------
 
