@@ -138,7 +138,7 @@ class ActionGate:
         return judge(one.session_id, one.tool, one.arguments, self._book, one.trail, take=take)
 
     def _asker(self, one: _Check) -> Callable[[Any], object]:
-        return lambda ask: self._sessions.answer(str(one.session_id), ask)
+        return lambda ask: self._sessions.answer(_session_id(one.session_id), ask)
 
     @contextmanager
     def _door(self, one: _Check) -> Iterator[None]:
@@ -234,7 +234,7 @@ def _no_session(ask: object) -> Never:
 
 def _session_id(session_id: object) -> str:
     if isinstance(session_id, str) and session_id:
-        return session_id
+        return str.__str__(session_id)  # its characters: `str()` of an enum is another text
     raise MisuseError("a session id is a string that isn't empty")
 
 
