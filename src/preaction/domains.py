@@ -166,7 +166,7 @@ def _build(own: tuple[str, ...]) -> Callable[[str], str | None]:
         cache_dir=None,
         fallback_to_snapshot=False,
         include_psl_private_domains=True,
-        extra_suffixes=(*RESERVED_SUFFIXES, *TENANT_HOSTS, *own),
+        extra_suffixes=(*RESERVED_SUFFIXES, *TENANT_HOSTS, *map(_in_u_labels, own)),
     )
     extract("example.com", session=cast("Any", _Shipped()))  # parses the list now
 
@@ -175,6 +175,19 @@ def _build(own: tuple[str, ...]) -> Callable[[str], str | None]:
         return None if _is_address(host) else extract(host).top_domain_under_public_suffix or None
 
     return registrable
+
+
+def _in_u_labels(suffix: str) -> str:
+    """How tldextract looks a suffix up: each label decoded where it can be."""
+    import idna
+
+    def decoded(label: str) -> str:
+        try:
+            return idna.decode(label) if label.startswith("xn--") else label
+        except UnicodeError:
+            return label
+
+    return ".".join(map(decoded, suffix.split(".")))
 
 
 class _Shipped:
