@@ -17,6 +17,6 @@ def run_example(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )

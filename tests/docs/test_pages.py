@@ -1,0 +1,39 @@
+"""The pages of the site: their code runs, their links lead somewhere, the site lists them all."""
+
+import inspect
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from docs.pages import ROOT, run_page
+from preaction import ToolRule, create_action_gate
+from preaction._core.denied import Code
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_everything_on_it_runs(page: str) -> None:
+    run_page(ROOT / page)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "examples/README.md", *PAGES])
+def test_its_links_lead_somewhere(page: str) -> None:
+    links = LINK.findall((ROOT / page).read_text("utf-8"))
+    assert [link for link in links if "://" not in link and not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+def test_the_site_lists_every_page() -> None:
+    listed = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert [page for page in PAGES if f": {Path(page).name}\n" not in listed] == []
+
+
+def test_the_page_of_rules_names_every_key_option_and_code() -> None:
+    page = (ROOT / "docs/rules.md").read_text("utf-8")
+    rows = [re.findall(r"`([a-z_]+)`", line.split("|")[1]) for line in page.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in row}
+    options = {name for name in inspect.signature(create_action_gate).parameters if name != "unknown"}
+    assert named == {*ToolRule.model_fields, *options, *get_args(Code)}
