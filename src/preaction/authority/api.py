@@ -4,6 +4,7 @@ Nothing that a caller sends gives a 5xx. What goes wrong in here gives a plain 5
 `_Door` has the one broad `except`.
 """
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from preaction.authority.keys import Caller, Keyring
 from preaction.authority.openapi import document
@@ -26,7 +27,6 @@ from preaction.authority.service import Service
 from preaction.authority.storage import Storage
 from preaction.errors import InvalidJSON
 from preaction.wire import strict_json
-from preaction.wire.digest import canonical
 
 _LOG: Final = logging.getLogger(__name__)
 _TITLES: Final = {404: not_found().problem.title, 405: "This path isn't asked that way."}
@@ -40,7 +40,7 @@ def build_app(storage: Storage, service: Service, operators: Operators, keyring:
         _document("/.well-known/jwks.json", storage.signer.jwks()),
         _document("/healthz", {"status": "ok"}),
     ]
-    return _Door(Starlette(routes=routes, exception_handlers={HTTPException: _not_routed}))
+    return _Door(Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, Exception: _failed}))
 
 
 def _route(operation: Operation, service: Service, operators: Operators, keyring: Keyring) -> Route:
@@ -129,7 +129,7 @@ def _not_routed(_request: Request, error: Exception) -> Response:
 
 
 def _document(path: str, content: Mapping[str, Any]) -> Route:
-    text = canonical(content)
+    text = json.dumps(content, ensure_ascii=False).encode()
 
     async def endpoint(_request: Request) -> Response:
         return Response(text, headers={"Cache-Control": "no-cache"}, media_type="application/json")
@@ -137,25 +137,20 @@ def _document(path: str, content: Mapping[str, Any]) -> Route:
     return Route(path, endpoint, methods=["GET"])
 
 
+def _failed(_request: Request, _error: Exception) -> Response:
+    return _refusal(Refused(500, "This authority failed to answer."))
+
+
 class _Door:
-    """Around the whole application: an error of ours is a problem document, and its trace goes nowhere."""
+    """Around the whole application: an error of ours was answered inside (`_failed`), and its trace goes nowhere."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
-
         try:
-            await self._app(scope, receive, watched)
+            await self._app(scope, receive, send)
         except ClientDisconnect:
             return
-        except Exception as error:  # noqa: BLE001 - the one place where any error becomes a plain answer
+        except Exception as error:  # noqa: BLE001 - a server would write the trace, and values with it, into its log
             _LOG.error("an answer failed: %s", type(error).__name__)
-            if not started and scope["type"] == "http":
-                await _refusal(Refused(500, "This authority failed to answer."))(scope, receive, send)

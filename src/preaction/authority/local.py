@@ -67,14 +67,13 @@ class LocalAuthority:
         Raises `PackError` with the line and column of each error, and `ConfigurationError` for a pack that isn't
         there, a known version with other content, or a database that can't be used.
         """
-        text = pack_text(pack)
-        release = read_release(text)
+        release = read_release(pack_text(pack))
         with ExitStack() as opened:
             storage = Storage(f"sqlite:///{db}" if isinstance(db, Path) else db)
             opened.callback(storage.close)
             authority = cls(storage, release.pack, clock or _now)
             try:
-                authority._operators.publish(None, text)
+                authority._operators.keep(release)
             except Refused as refused:
                 raise ConfigurationError(f"{release.pack} {release.version}: {refused.problem.title}") from None
             opened.pop_all()

@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document of the wire, generated from the models that client and server use."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import BaseModel
@@ -25,7 +26,8 @@ _Mode: TypeAlias = Literal["validation", "serialization"]
 _Refs: TypeAlias = Mapping[Any, dict[str, Any]]
 
 
-def document() -> dict[str, Any]:
+@cache
+def document() -> Mapping[str, Any]:
     """The whole document, as plain JSON."""
     refs, definitions = models_json_schema(_models(), ref_template=_TEMPLATE)
     paths: dict[str, Any] = {}

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from preaction.authority import executions
 from preaction.authority.keys import Caller
 from preaction.authority.refusal import Refused, invalid, not_found
-from preaction.authority.release import read_release
+from preaction.authority.release import Release, read_release
 from preaction.authority.service import Clock, Empty, parse
 from preaction.authority.shelf import Shelf
 from preaction.authority.storage import EXECUTIONS, Storage
@@ -30,19 +30,20 @@ class Operators:
         self._shelf = shelf
         self._clock = clock
 
-    def publish(self, caller: Caller | None, text: str) -> tuple[ReleaseSummary, bool]:
-        """Publish a pack's YAML, with True when it is new. 422 with lines and columns; 403 for a key of some jobs.
-
-        `caller` None is the process that serves the pack, which may publish any.
-        """
+    def publish(self, caller: Caller, text: str) -> tuple[ReleaseSummary, bool]:
+        """Publish a pack's YAML, with True when it is new. 422 with lines and columns; 403 for a key of some jobs."""
         try:
             release = read_release(text)
         except PackError as error:
             raise Refused.pack(error.problems) from None
-        if caller is not None and caller.pack != release.pack:
+        if caller.pack != release.pack:
             raise not_found()
-        if caller is not None and caller.jobs is not None:
+        if caller.jobs is not None:
             raise Refused(403, "A key for some of a pack's jobs can't publish the pack.")
+        return self.keep(release)
+
+    def keep(self, release: Release) -> tuple[ReleaseSummary, bool]:
+        """Publish a compiled release, with True when it is new; 409 for a known version with other content."""
         with self._storage.writing() as connection:
             return self._shelf.publish(connection, release, write_time(self._clock()))
 

@@ -6,7 +6,7 @@ YAML don't count, every value does.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -21,6 +21,8 @@ from preaction.errors import InvalidJSON
 from preaction.wire import strict_json
 from preaction.wire.digest import canonical, digest
 from preaction.wire.models import Escalation, JobDescription, PackProblem
+
+_MAX_CONTENT: Final = 8 * strict_json.MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,14 @@ def read_release(text: str) -> Release:
 
 def load_release(content: str) -> Release:
     """Compile a release from its stored canonical JSON, or raise `PackError` or `InvalidJSON`."""
-    return _ready(strict_json.loads(content, max_bytes=8 * strict_json.MAX_BYTES), Places())
+    return _ready(strict_json.loads(content, max_bytes=_MAX_CONTENT), Places())
 
 
 def _ready(data: Any, places: Places) -> Release:
     try:
-        pack = Pack.model_validate(data)
+        # From the canonical JSON, so that a release is the same whether it was just published or loaded again.
         content = canonical(data)
+        pack = Pack.model_validate(strict_json.loads(content, max_bytes=_MAX_CONTENT))
     except ValidationError as error:
         raise PackError(list(_shape_problems(error, places))) from None
     except InvalidJSON as error:

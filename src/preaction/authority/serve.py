@@ -100,7 +100,7 @@ def _bound(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(2048)
-    except (OSError, OverflowError, UnicodeError) as error:
+    except (OSError, OverflowError, UnicodeError, TypeError) as error:
         listener.close()
         raise ConfigurationError(f"can't listen on {host}:{port}: {error}") from None
     return listener

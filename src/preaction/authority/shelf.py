@@ -58,7 +58,7 @@ class Shelf:
             "content": release.content,
             "published_at": published_at,
         }
-        self._storage.insert(connection, RELEASES, row)
+        self._ready[release.pack, release.version] = self._storage.insert(connection, RELEASES, row), release
         return summary(row), True
 
     def _compiled(self, row: Row) -> Release | None:

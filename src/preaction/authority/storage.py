@@ -142,9 +142,11 @@ class Storage:
             return None  # a lone surrogate is in no row
         return None if row is None else row._asdict()
 
-    def insert(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
-        """Add a sealed row."""
-        connection.execute(table.insert(), {**row, "seal": self._seal(table, row)})
+    def insert(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> Row:
+        """Add a row and give it back as it will be read, with its seal."""
+        sealed = {**row, "seal": self._seal(table, row)}
+        connection.execute(table.insert(), sealed)
+        return sealed
 
     def replace(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
         """Write the row of that `id` again, newly sealed."""

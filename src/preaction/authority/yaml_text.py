@@ -15,17 +15,18 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from preaction.errors import ConfigurationError
 from preaction.wire.models import PackProblem
 
-MAX_CHARS: Final = 256 * 1024
+MAX_CHARS: Final = 128 * 1024
 MAX_DEPTH: Final = 20
+MAX_PROBLEMS: Final = 100
 
 Path: TypeAlias = tuple[str | int, ...]
 
 
 class PackError(ConfigurationError):
-    """A pack can't be released; `problems` has the line and column (from 1) of each error."""
+    """A pack can't be released; `problems` has the line and column (from 1) of each error, up to 100."""
 
     def __init__(self, problems: Sequence[PackProblem]) -> None:
-        self.problems = tuple(sorted(problems, key=lambda each: (each.line, each.column)))
+        self.problems = tuple(sorted(problems, key=lambda each: (each.line, each.column))[:MAX_PROBLEMS])
         super().__init__("\n".join(f"{each.line}:{each.column}: {each.detail}" for each in self.problems))
 
 

@@ -8,7 +8,8 @@ def main() -> None:
     try:
         import typer  # noqa: F401
     except ModuleNotFoundError:
-        sys.exit("preaction: the command line needs more packages: pip install 'preaction[cli]'")
+        sys.stderr.write("preaction: the command line needs more packages: pip install 'preaction[cli]'\n")
+        sys.exit(2)
     from preaction.cli.app import app
 
     app()
