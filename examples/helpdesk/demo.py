@@ -183,7 +183,8 @@ def main() -> int:
     path = parser.parse_args().db
     if path is not None and path.exists():
         parser.error(f"{path} is there already")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the blocks below end, and with them the server
+    for number in (signal.SIGINT, signal.SIGTERM):  # the blocks below end all the same, and with them the server
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     page = Transcript()
     with (
         tempfile.TemporaryDirectory() as folder,
