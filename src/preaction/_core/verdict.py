@@ -75,14 +75,15 @@ class Verdict:
     def call_digest(self) -> str:
         """`sha-256:…` of tool and arguments in canonical JSON: equal for equal calls, whatever their layout.
 
-        Integers beyond ±2⁵³ have no RFC 8785 form; they enter as their digits, with their places beside them.
+        Integers beyond ±2⁵³ have no RFC 8785 form; they enter as their digits, with their places beside them:
+        JSON pointers in the order of their code points.
         """
         call = {"tool": self.tool, "arguments": self.arguments}
         try:
             return digest(call)
         except InvalidJSON:
             large: list[str] = []
-            return digest({**call, "arguments": _spell_out(self.arguments, "", large), "integers": large})
+            return digest({**call, "arguments": _spell_out(self.arguments, "", large), "integers": sorted(large)})
 
     @cached_property
     def checks(self) -> Mapping[CheckName, CheckResult]:
@@ -91,6 +92,9 @@ class Verdict:
 
     def __str__(self) -> str:
         return self.reason
+
+    def __getstate__(self) -> dict[str, Any]:  # what a copy in another process needs: the checks, not the rule book
+        return {**self.__dict__, "checks": self.checks, "_trail": Trail(call=self._trail.call)}
 
 
 def verdict_of(judgement: Judgement, trail: Trail, *, tool: Any, session_id: Any, enforced: bool) -> Verdict:
@@ -118,13 +122,18 @@ def verdict_of(judgement: Judgement, trail: Trail, *, tool: Any, session_id: Any
 
 def _spell_out(value: Any, path: str, large: list[str]) -> Any:
     if isinstance(value, dict):
-        return {name: _spell_out(item, f"{path}/{name}", large) for name, item in value.items()}
+        return {name: _spell_out(item, f"{path}/{_token(name)}", large) for name, item in value.items()}
     if isinstance(value, list):
         return [_spell_out(item, f"{path}/{index}", large) for index, item in enumerate(value)]
     if isinstance(value, int) and abs(value) >= 2**53:
         large.append(path)
         return str(value)
     return value
+
+
+def _token(name: str) -> str:
+    """A name in a JSON pointer (RFC 6901), so that `a/b` is another place than `b` in `a`."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 def denial_text(verdict: Verdict) -> str:
