@@ -17,11 +17,11 @@ class Budget:
     """
 
     __slots__ = ("_token", "ends", "heard")
+    _token: "Token[Budget]"
 
     def __init__(self, ends: float) -> None:
         self.ends = ends
         self.heard = False
-        self._token: Token[Budget] | None = None
 
     def left(self) -> float:
         """Seconds left, never below zero."""
@@ -34,8 +34,7 @@ class Budget:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._token is not None:
-            CURRENT.reset(self._token)
+        CURRENT.reset(self._token)
 
 
 CURRENT: Final[ContextVar[Budget]] = ContextVar("preaction.rest.budget")

@@ -92,13 +92,11 @@ MODELS: Final[Mapping[type[Ask], type[Wire]]] = {
 
 def request_for(ask: Ask) -> Request | Failure:
     """The request that puts this ask; a `Failure` where its id or names are none that may be sent."""
-    match ask:
-        case Verify(execution_id):
-            return on_issued("verify_execution", "/v0/executions/{}/verify", execution_id, b"{}")
-        case VerifyOutputCheck(check_id):
-            return on_issued("verify_output_check", "/v0/output-checks/{}/verify", check_id, b"{}")
-        case Describe(job, release):
-            return on_job("describe_job", "GET", job, "/releases/{}", release)
+    if isinstance(ask, Verify):
+        return on_issued("verify_execution", "/v0/executions/{}/verify", ask.execution_id, b"{}")
+    if isinstance(ask, VerifyOutputCheck):
+        return on_issued("verify_output_check", "/v0/output-checks/{}/verify", ask.check_id, b"{}")
+    return on_job("describe_job", "GET", ask.job, "/releases/{}", ask.release)
 
 
 def answer_from(ask: Ask, status: int, body: bytes) -> Wire | Unavailable:

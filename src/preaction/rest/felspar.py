@@ -7,6 +7,7 @@ import ssl
 import weakref
 from collections.abc import Mapping, Sequence
 from math import isfinite
+from threading import Event
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 from preaction._core.facts import Ask
 from preaction.errors import ConfigurationError
 from preaction.rest import operations
-from preaction.rest.exchange import CLOSED, Answer, Failure, Question
+from preaction.rest.exchange import Answer, Failure, Question
 from preaction.rest.headers import Headers
 from preaction.rest.origin import read_agent_key, read_origin, read_proxy
 from preaction.rest.plan import Plan
@@ -74,13 +75,14 @@ class Felspar:
 
             link = TransportLink(where, headers, transport)
         self.keeps_deadline = transport is None
-        self._threads = Threads(Sender(link))
+        self._closed = Event()
+        self._threads = Threads(Sender(link, self._closed))
         self._waiter: Threads | Tasks = self._threads
         if async_transport is not None:
             from preaction.rest.injected import AsyncTransportLink
 
-            self._waiter = Tasks(AsyncSender(AsyncTransportLink(where, headers, async_transport)))
-        self._end = weakref.finalize(self, _close, self._threads, pool)
+            self._waiter = Tasks(AsyncSender(AsyncTransportLink(where, headers, async_transport), self._closed))
+        self._end = weakref.finalize(self, _close, self._closed, self._threads, pool)
 
     @classmethod
     def of(cls, value: object) -> "Felspar":
@@ -193,7 +195,7 @@ class Felspar:
         ends = monotonic() + deadline_s
         plan = Plan(asks, self._ignored)
         while questions := plan.questions():
-            plan.settle(self._put(questions, ends))
+            plan.settle(self._threads.put(questions, ends))
         return plan.answers
 
     async def afetch(self, asks: Sequence[Ask], deadline_s: float) -> dict[Ask, object]:
@@ -201,7 +203,7 @@ class Felspar:
         ends = monotonic() + deadline_s
         plan = Plan(asks, self._ignored)
         while questions := plan.questions():
-            plan.settle(await self._aput(questions, ends))
+            plan.settle(await self._waiter.aput(questions, ends))
         return plan.answers
 
     # Its end ------------------------------------------------------------------------------------------------------
@@ -209,7 +211,7 @@ class Felspar:
     @property
     def closed(self) -> bool:
         """Whether the client was closed: from then on it asks nothing."""
-        return not self._end.alive
+        return self._closed.is_set()
 
     def close(self) -> None:
         """Close the connections. Exchanges that are on their way fail; more than one close does no harm."""
@@ -237,18 +239,12 @@ class Felspar:
 
     # Putting questions --------------------------------------------------------------------------------------------
 
-    def _put(self, questions: Sequence[Question[Any]], ends: float) -> Sequence[Any]:
-        return [CLOSED] * len(questions) if self.closed else self._threads.put(questions, ends)
-
-    async def _aput(self, questions: Sequence[Question[Any]], ends: float) -> Sequence[Any]:
-        return [CLOSED] * len(questions) if self.closed else await self._waiter.aput(questions, ends)
-
     def _answer(self, question: Question[Answer]) -> Answer:
-        outcomes: Sequence[Answer | Failure] = self._put([question], monotonic() + self._deadline_s)
+        outcomes: Sequence[Answer | Failure] = self._threads.put([question], monotonic() + self._deadline_s)
         return _or_raise(question, outcomes[0])
 
     async def _aanswer(self, question: Question[Answer]) -> Answer:
-        outcomes: Sequence[Answer | Failure] = await self._aput([question], monotonic() + self._deadline_s)
+        outcomes: Sequence[Answer | Failure] = await self._waiter.aput([question], monotonic() + self._deadline_s)
         return _or_raise(question, outcomes[0])
 
 
@@ -279,6 +275,7 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
-def _close(threads: "Threads", pool: "PoolLink") -> None:
+def _close(closed: Event, threads: "Threads", pool: "PoolLink") -> None:
+    closed.set()
     threads.close()
     pool.close()

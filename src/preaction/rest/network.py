@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
@@ -126,7 +126,9 @@ class DeadlineStream(httpcore.NetworkStream):
             self._stream.write(buffer[start : start + _WRITE_BYTES], _left(httpcore.WriteTimeout))
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, also under a thread that waits for it: only a shutdown wakes that one."""
+        with suppress(OSError):
+            self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
         self._stream.close()
 
     def start_tls(
@@ -147,18 +149,23 @@ def _left(late: type[Exception]) -> float:
     raise late
 
 
-def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:
-    """The addresses of a host. A resolver knows no time-out, so it runs in a thread that is left behind when late."""
-    found: SimpleQueue[list[str] | OSError] = SimpleQueue()
+def look_up(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host, as the system's resolver has them, in its order."""
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(info[4][0]) for info in infos))
 
-    def look_up() -> None:
+
+def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:
+    """`look_up`, in a thread that is left behind when it is late: a resolver knows no time-out."""
+    found: SimpleQueue[Sequence[str] | OSError] = SimpleQueue()
+
+    def look() -> None:
         try:
-            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            found.put(list(dict.fromkeys(str(info[4][0]) for info in infos)))
+            found.put(look_up(host, port))
         except OSError as error:
             found.put(error)
 
-    threading.Thread(target=look_up, name="preaction-resolve", daemon=True).start()
+    threading.Thread(target=look, name="preaction-resolve", daemon=True).start()
     try:
         addresses = found.get(timeout=seconds)
     except Empty:

@@ -9,10 +9,11 @@ import ssl
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
+from threading import Event
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from preaction.rest.budget import Budget
-from preaction.rest.exchange import ENCODED, TIMED_OUT, TOO_LARGE, Failure, Request
+from preaction.rest.exchange import CLOSED, ENCODED, TIMED_OUT, TOO_LARGE, Failure, Request
 from preaction.wire.strict_json import MAX_BYTES
 
 Chunks = TypeVar("Chunks", bound=Iterable[bytes] | AsyncIterable[bytes], covariant=True)
@@ -48,8 +49,9 @@ class AsyncLink(Protocol):
 class Sender:
     """Sends from a thread, and returns by the deadline if its link bounds every wait by the current budget."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, closed: Event) -> None:
         self._link = link
+        self._closed = closed
 
     def send(self, request: Request, ends: float) -> Response | Failure:
         """The response to a request, by `ends` of `time.monotonic()`."""
@@ -58,8 +60,9 @@ class Sender:
 
     def _exchange(self, request: Request, ends: float) -> Response | Failure:
         budget = Budget(ends)
-        if not (seconds := budget.left()):
-            return TIMED_OUT
+        seconds = budget.left()
+        if self._closed.is_set() or not seconds:
+            return CLOSED if self._closed.is_set() else TIMED_OUT
         try:
             with budget, self._link.open(request, seconds) as reply:
                 intake = Intake(reply, budget)
@@ -69,14 +72,15 @@ class Sender:
                             break
                 return intake.outcome()
         except Exception as error:  # noqa: BLE001 - the port: whatever a transport raises is a failed exchange
-            return failure_of(error, budget)
+            return CLOSED if self._closed.is_set() else failure_of(error, budget)
 
 
 class AsyncSender:
     """`Sender` for an event loop; whoever awaits it must bound it by the deadline."""
 
-    def __init__(self, link: AsyncLink) -> None:
+    def __init__(self, link: AsyncLink, closed: Event) -> None:
         self._link = link
+        self._closed = closed
 
     async def send(self, request: Request, ends: float) -> Response | Failure:
         """The response to a request, by `ends` of `time.monotonic()`."""
@@ -85,8 +89,9 @@ class AsyncSender:
 
     async def _exchange(self, request: Request, ends: float) -> Response | Failure:
         budget = Budget(ends)
-        if not (seconds := budget.left()):
-            return TIMED_OUT
+        seconds = budget.left()
+        if self._closed.is_set() or not seconds:
+            return CLOSED if self._closed.is_set() else TIMED_OUT
         try:
             async with self._link.open(request, seconds) as reply:
                 intake = Intake(reply, budget)
@@ -96,7 +101,7 @@ class AsyncSender:
                             break
                 return intake.outcome()
         except Exception as error:  # noqa: BLE001 - the port: whatever a transport raises is a failed exchange
-            return failure_of(error, budget)
+            return CLOSED if self._closed.is_set() else failure_of(error, budget)
 
 
 class Intake:
