@@ -64,7 +64,8 @@ def deny(
 
 def quote(value: object) -> str:
     """A value or name of the call, escaped to ASCII on one line and cut at 80 characters, so that it can't speak."""
-    if isinstance(value, str):
-        value = value[:80]
-    shown = json.dumps(value, default=lambda other: type(other).__name__).replace("\x7f", "\\u007f")
+    shown = _ENCODER.encode(value[:80] if isinstance(value, str) else value).replace("\x7f", "\\u007f")
     return shown if len(shown) <= 80 else shown[:77] + "..."
+
+
+_ENCODER = json.JSONEncoder(default=lambda other: type(other).__name__)
