@@ -102,4 +102,21 @@ def _content(fields: Mapping[str, Any]) -> Result:
     try:
         return Result("ok", plain(fields))
     except Malformed:
-        return UNREADABLE
+        return Result("unreadable", _named(fields))
+
+
+def _named(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What a result that isn't JSON says it is about: enough to doubt what was known of that case (G7)."""
+    case = fields.get("case")
+    given = {"job": fields.get("job"), "entity_id": fields.get("entity_id")}
+    named: dict[str, Any] = {name: text for name, text in given.items() if _is_text(text)}
+    if isinstance(case, Mapping) and _is_text(case.get("id")):
+        named["case"] = {"id": case["id"]}
+    return named if named.keys() & {"case", "entity_id"} else {}
+
+
+def _is_text(value: object) -> bool:
+    try:
+        return isinstance(plain(value), str)
+    except Malformed:
+        return False

@@ -1,6 +1,9 @@
 """G7–G10, G16, G29, G30: the one case of a call, out of what the session recorded."""
 
 import logging
+import math
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -230,6 +233,30 @@ def test_g07_a_result_that_names_no_case_is_logged_and_changes_nothing(
         gate.record_result(SESSION, DECISION_TOOL, {}, result)
     assert len(caplog.records) == 1
     assert_allowed(ask(gate))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"decidedAt": datetime(2026, 11, 30, 9, 1, tzinfo=UTC)},
+        {"facts": {"amount": Decimal("12.50")}},
+        {"facts": {"amount": math.nan}},
+        {"facts": {"a": 1, "A": 1}},
+        {"Status": "undecided"},
+        {17: "x"},
+        {"case": {"id": TICKET, "identity": "provided", "since": datetime.now}},
+        {"case": object()},
+        {"job": b"triage-ticket"},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("wrapped", [lambda made: made, lambda made: {"structuredContent": made, "content": []}])
+def test_g07_a_decision_that_is_not_json_leaves_the_case_that_it_names_undecided(odd: Any, wrapped: Any) -> None:
+    gate, authority = helpdesk()
+    decided(gate, authority)
+    gate.record_result(SESSION, DECISION_TOOL, {}, wrapped({**authority.decide(TICKET), **odd}))
+    assert_denied(ask(gate), "undecided", "pack")
+    assert authority.asked == []
 
 
 def test_g07_a_decision_of_another_job_that_can_not_be_read_leaves_this_case_alone() -> None:

@@ -270,6 +270,15 @@ def test_g01_many_small_values_are_measured_as_they_are_written(item: Any) -> No
     assert_allowed(ask(gate, fitting))
 
 
+def test_g01_one_list_in_many_places_is_measured_as_often_as_it_is_written() -> None:
+    shared: list[Any] = []
+    for _ in range(30):
+        shared = [shared, shared]  # 2**30 lists, once written out
+    denied_without_request(ready(["meta.*"]), reply(meta=shared), "malformed_call")
+    once = ["x"]
+    assert_allowed(ask(ready(["meta.*"])[0], reply(meta=[once, once, {"a": once}])))
+
+
 def test_g01_long_names_count_too() -> None:
     denied_without_request(ready(["meta.*"]), reply(meta={"x" * LIMIT: None}), "malformed_call")
 

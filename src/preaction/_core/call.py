@@ -48,7 +48,7 @@ def read_call(session_id: object, tool: str, arguments: object) -> Call | Denied
     if not isinstance(arguments, Mapping):
         return _malformed("the arguments are not one object")
     try:
-        copy = plain(arguments)
+        copy = plain(arguments, 1, [MAX_BYTES])
     except Malformed as bad:
         place = bad.place()
         return _malformed(f"{bad.why} (in {quote(place)})" if place else bad.why, bad.code)
@@ -76,8 +76,11 @@ def _malformed(why: str, code: Code = "malformed_call") -> Denied:
     return deny(code, "fields", why, "send the arguments as one plain JSON object")
 
 
-def plain(value: Any, depth: int = 1) -> Any:
-    """A deep copy in plain JSON types; `Malformed` for all that JSON can't hold, and for names that fold together."""
+def plain(value: Any, depth: int = 1, room: list[int] | None = None) -> Any:
+    """A deep copy in plain JSON types; `Malformed` for all that JSON can't hold, and for names that fold together.
+
+    `room` holds how many values and containers may still be copied: one list in many places is as many lists in JSON.
+    """
     kind = type(value)
     if kind is str or isinstance(value, str):
         return _string(value)
@@ -95,9 +98,9 @@ def plain(value: Any, depth: int = 1) -> Any:
     if depth > MAX_DEPTH:
         raise Malformed("malformed_call", f"the arguments are nested more than {MAX_DEPTH} deep")
     if isinstance(value, Mapping):
-        return _object(value, depth)
+        return _object(value, depth, room)
     if isinstance(value, (list, tuple)):
-        return _array(value, depth)
+        return _array(value, depth, room)
     raise Malformed("malformed_call", f"a value of type {kind.__name__} is not JSON")
 
 
@@ -111,7 +114,15 @@ def _string(value: str) -> str:
     return value
 
 
-def _object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+def _spend(room: list[int], size: int) -> None:
+    room[0] -= 1 + size  # each takes a byte at least
+    if room[0] < 0:
+        raise Malformed("malformed_call", f"the arguments are larger than {MAX_BYTES // 1024} KiB")
+
+
+def _object(value: Mapping[Any, Any], depth: int, room: list[int] | None) -> dict[str, Any]:
+    if room is not None:
+        _spend(room, len(value))
     copy: dict[str, Any] = {}
     folded: set[str] = set()
     for name, item in value.items():
@@ -122,7 +133,7 @@ def _object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
             raise Malformed("field_repeated", f"the field {quote(name)} stands there twice")
         folded.add(fold(name))
         try:
-            copy[name] = plain(item, depth + 1)
+            copy[name] = plain(item, depth + 1, room)
         except Malformed as bad:
             bad.path.append(f".{name}")
             raise
@@ -131,11 +142,13 @@ def _object(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     return copy
 
 
-def _array(value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
+def _array(value: list[Any] | tuple[Any, ...], depth: int, room: list[int] | None) -> list[Any]:
+    if room is not None:
+        _spend(room, len(value))
     copy = []
     for index, item in enumerate(value):
         try:
-            copy.append(plain(item, depth + 1))
+            copy.append(plain(item, depth + 1, room))
         except Malformed as bad:
             bad.path.append(f"[{index}]")
             raise
