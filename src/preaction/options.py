@@ -1,5 +1,6 @@
 """The options of a gate, read into what decision and drivers go by. What can't be right raises, with its place."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,6 +126,8 @@ def read_on_verdict(on_verdict: object) -> Any:
 
 def is_async(function: object) -> bool:
     """Whether calling `function` gives something to await: a coroutine function, or an object whose call is one."""
+    while isinstance(function, functools.partial):
+        function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
