@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,7 +32,9 @@ Behaviour: TypeAlias = Callable[[socket.socket, Asked], object]
 """Answers one request on its connection. When it returns `False`, the connection is closed."""
 
 
-def response(body: bytes = b"", status: int = 200, headers: tuple[bytes, ...] = (), *, length: int | None = None) -> bytes:
+def response(
+    body: bytes = b"", status: int = 200, headers: tuple[bytes, ...] = (), *, length: int | None = None
+) -> bytes:
     """The bytes of a whole response."""
     lines = [b"HTTP/1.1 %d X" % status, b"Content-Length: %d" % (len(body) if length is None else length), *headers]
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
@@ -89,6 +92,7 @@ class AuthorityServer:
     """`with AuthorityServer(behaviour) as server: … server.origin … server.asked`"""
 
     behave: Behaviour
+    tls: ssl.SSLContext | None = None
     asked: list[Asked] = field(default_factory=list)
     connections: int = 0
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -130,12 +134,16 @@ class AuthorityServer:
             while True:
                 connection, _ = self._listener.accept()
                 self.connections += 1
-                self._open.append(connection)
+                self._open.append(connection)  # closed by its thread; listed so that a thread that waits can be woken
                 self._threads.append(threading.Thread(target=self._serve, args=(connection,), daemon=True))
                 self._threads[-1].start()
 
-    def _serve(self, connection: socket.socket) -> None:
-        with suppress(OSError), connection:
+    def _serve(self, accepted: socket.socket) -> None:
+        with (
+            suppress(OSError),
+            self.tls.wrap_socket(accepted, server_side=True) if self.tls else accepted as connection,
+        ):
+            self._open.append(connection)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while (asked := _read(connection)) is not None:
                 self.asked.append(asked)

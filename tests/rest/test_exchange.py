@@ -24,9 +24,31 @@ from preaction.rest.exchange import (
 from rest.answers import ANSWERS, CHECK, CHECKED, DESCRIBE, DESCRIPTION, REPLAY, VERIFY, changed
 
 REFUSED_IDS = [
-    "", "a/b", "..", "a..b", "../exe_1", "exe_1/../admin", "%2e%2e%2fadmin", "exe_1?x=1", "exe_1#x", "exe 1", "exe_1\n",
-    "\nexe_1", "exe_1\x00", "_exe", ".exe", "-exe", "~exe", "ex\u00e9", "exe\u200b1", "\uff11", "a" * 201, "a;b", "a\\b", "a@b",
-]  # fmt: skip
+    "",
+    "a/b",
+    "..",
+    "a..b",
+    "../exe_1",
+    "exe_1/../admin",
+    "%2e%2e%2fadmin",
+    "exe_1?x=1",
+    "exe_1#x",
+    "exe 1",
+    "exe_1\n",
+    "\nexe_1",
+    "exe_1\x00",
+    "_exe",
+    ".exe",
+    "-exe",
+    "~exe",
+    "ex\u00e9",
+    "exe\u200b1",
+    "\uff11",
+    "a" * 201,
+    "a;b",
+    "a\\b",
+    "a@b",
+]
 ISSUED_IDS = ["e", "exe_01K", "chk-1.2:3~4", "0", "a" * 200, "a.b.c", "A_:~.-"]
 
 
@@ -57,13 +79,20 @@ def test_names_are_one_segment_each_and_httpx_leaves_them_alone(job: str, releas
         assert {job, release} & {".", ".."} or any("\ud800" <= char <= "\udfff" for char in job + release)
         return
     assert [unquote(part, errors="strict") for part in request.path.split("/")] == [
-        "", "v0", "jobs", job, "releases", release,
-    ]  # fmt: skip
+        "",
+        "v0",
+        "jobs",
+        job,
+        "releases",
+        release,
+    ]
     assert httpx.URL(f"http://127.0.0.1:8000{request.path}").raw_path == request.path.encode()
 
 
 @pytest.mark.parametrize(
-    ("ask", "value"), [(VERIFY, REPLAY), (DESCRIBE, DESCRIPTION), (CHECK, CHECKED)], ids=["replay", "description", "check"]
+    ("ask", "value"),
+    [(VERIFY, REPLAY), (DESCRIBE, DESCRIPTION), (CHECK, CHECKED)],
+    ids=["replay", "description", "check"],
 )
 def test_a_good_answer_is_a_model_of_the_wire(ask: Ask, value: dict[str, Any]) -> None:
     assert answer_from(ask, 200, json.dumps(value).encode()) == ANSWERS[ask]
@@ -72,7 +101,10 @@ def test_a_good_answer_is_a_model_of_the_wire(ask: Ask, value: dict[str, Any]) -
 
 NEEDED = [
     *((VERIFY, REPLAY, f) for f in ("valid", "problems", "executionId")),
-    *((VERIFY, REPLAY, f"replay.{f}") for f in ("job", "release", "case", "case.id", "case.identity", "status", "outcome")),
+    *(
+        (VERIFY, REPLAY, f"replay.{f}")
+        for f in ("job", "release", "case", "case.id", "case.identity", "status", "outcome")
+    ),
     *((DESCRIBE, DESCRIPTION, f) for f in ("job", "release", "outcomes", "outcomes.0.id")),
     *((CHECK, CHECKED, f) for f in ("valid", "passed", "checkId", "executionId", "output", "release", "contentDigest")),
 ]
@@ -109,14 +141,28 @@ def test_an_answer_is_an_object(body: bytes) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"<h1>no</h1>", b'{"a":1,"a":2}', b'{"a":NaN}', b'{"a":Infinity}', b'{"a":1e999}', b'{"a":"\\ud800"}', b"\xff",
-     b"\xef\xbb\xbf{}", b'{"a":1}x', b"[" * 5_000, '{"a":1}'.encode("utf-16")],
-)  # fmt: skip
+    [
+        b"",
+        b"<h1>no</h1>",
+        b'{"a":1,"a":2}',
+        b'{"a":NaN}',
+        b'{"a":Infinity}',
+        b'{"a":1e999}',
+        b'{"a":"\\ud800"}',
+        b"\xff",
+        b"\xef\xbb\xbf{}",
+        b'{"a":1}x',
+        b"[" * 5_000,
+        '{"a":1}'.encode("utf-16"),
+    ],
+)
 def test_g21_only_strict_json_is_an_answer_and_it_is_not_quoted(body: bytes) -> None:
     assert answer_from(VERIFY, 200, body) == Unavailable("the answer was not strict JSON")
 
 
-@pytest.mark.parametrize("status", [100, 101, 201, 202, 204, 206, 400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 503, 999])
+@pytest.mark.parametrize(
+    "status", [100, 101, 201, 202, 204, 206, 400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 503, 999]
+)
 def test_g21_only_status_200_answers(status: int) -> None:
     answer = answer_from(VERIFY, status, json.dumps(REPLAY).encode())
     assert answer == Unavailable(f"the authority answered with status {status}")
@@ -130,13 +176,17 @@ def test_g21_a_redirect_is_no_answer(status: int) -> None:
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (b'{"title":"T","detail":"D","errors":[{"pointer":"/x","detail":"y"}],"status":422,"key":"secret"}',
-         {"title": "T", "detail": "D", "errors": [{"pointer": "/x", "detail": "y"}]}),
+        (
+            b'{"title":"T","detail":"D","errors":[{"pointer":"/x","detail":"y"}],"status":422,"key":"secret"}',
+            {"title": "T", "detail": "D", "errors": [{"pointer": "/x", "detail": "y"}]},
+        ),
         (b'{"title":5,"detail":null,"errors":"no"}', None),
         (b'{"title":"T"}', {"title": "T"}),
-        (b"[]", None), (b"", None), (b"<html>", None),
+        (b"[]", None),
+        (b"", None),
+        (b"<html>", None),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_tells_the_developer_what_was_wrong_but_not_in_its_text(
     body: bytes, problem: dict[str, object] | None
 ) -> None:
@@ -144,8 +194,10 @@ def test_a_refusal_tells_the_developer_what_was_wrong_but_not_in_its_text(
     assert isinstance(failure, Failure)
     error = failure.error("decide_job")
     assert (str(error), error.kind, error.status) == (
-        "decide_job: the authority answered with status 422", "status", 422,
-    )  # fmt: skip
+        "decide_job: the authority answered with status 422",
+        "status",
+        422,
+    )
     assert error.problem == problem
 
 

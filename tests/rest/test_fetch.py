@@ -14,7 +14,11 @@ from rest.authority_server import Asked, AuthorityServer, Behaviour, by_path, in
 from rest.ways import Way, call, client, every_way, fetch
 
 SEPARATE = by_path(executions=REPLAY, jobs=DESCRIPTION, output_checks=CHECKED)
-PATHS = ["/v0/executions/exe_1/verify", "/v0/jobs/triage-ticket/releases/2026-11-03.1", "/v0/output-checks/chk_1/verify"]
+PATHS = [
+    "/v0/executions/exe_1/verify",
+    "/v0/jobs/triage-ticket/releases/2026-11-03.1",
+    "/v0/output-checks/chk_1/verify",
+]
 
 
 @every_way
@@ -34,8 +38,9 @@ async def test_who_ignores_the_wish_is_asked_apart_and_that_is_remembered(way: W
         async with client(way, server.origin) as felspar:
             assert await fetch(way, felspar, ASKS) == ANSWERS
             assert [sorted(server.targets), server.asked[0].json] == [
-                PATHS, {"include": {"description": True, "outputChecks": ["chk_1"]}},
-            ]  # fmt: skip
+                PATHS,
+                {"include": {"description": True, "outputChecks": ["chk_1"]}},
+            ]
             server.asked.clear()
             assert await fetch(way, felspar, ASKS) == ANSWERS
             assert sorted(server.targets) == PATHS
@@ -59,7 +64,13 @@ async def test_an_unknown_output_check_is_no_ignored_wish(way: Way) -> None:
 @every_way
 async def test_separate_asks_are_on_their_way_at_the_same_time(way: Way) -> None:
     """Every answer waits for all requests, so one after the other would never end."""
-    asks: Sequence[Ask] = [Verify("exe_1"), Verify("exe_2"), Describe("j", "1"), VerifyOutputCheck("c1"), VerifyOutputCheck("c2")]
+    asks: Sequence[Ask] = [
+        Verify("exe_1"),
+        Verify("exe_2"),
+        Describe("j", "1"),
+        VerifyOutputCheck("c1"),
+        VerifyOutputCheck("c2"),
+    ]
     together = threading.Barrier(len(asks), timeout=5)
 
     def behave(connection: socket.socket, asked: Asked) -> object:
@@ -98,9 +109,19 @@ async def test_case_h06_h08_h09_an_odd_id_makes_no_request(way: Way) -> None:
 @every_way
 @pytest.mark.parametrize(
     ("name", "sent"),
-    [("a/b", "a%2Fb"), ("a?b#c", "a%3Fb%23c"), ("../x", "..%2Fx"), ("%2e%2e", "%252e%252e"), ("a b+c", "a%20b%2Bc"),
-     ("caf\u00e9", "caf%C3%A9"), ("...", "..."), ("a;b=c", "a%3Bb%3Dc"), ("a\\..\\b", "a%5C..%5Cb"), ("a\x00\r\n", "a%00%0D%0A")],
-)  # fmt: skip
+    [
+        ("a/b", "a%2Fb"),
+        ("a?b#c", "a%3Fb%23c"),
+        ("../x", "..%2Fx"),
+        ("%2e%2e", "%252e%252e"),
+        ("a b+c", "a%20b%2Bc"),
+        ("caf\u00e9", "caf%C3%A9"),
+        ("...", "..."),
+        ("a;b=c", "a%3Bb%3Dc"),
+        ("a\\..\\b", "a%5C..%5Cb"),
+        ("a\x00\r\n", "a%00%0D%0A"),
+    ],
+)
 async def test_names_arrive_as_one_segment_byte_for_byte(way: Way, name: str, sent: str) -> None:
     with AuthorityServer(says(DESCRIPTION)) as server:
         async with client(way, server.origin) as felspar:

@@ -40,7 +40,11 @@ ALONE = {
     "/v0/jobs/triage-ticket/releases/2026-11-03.1": DESCRIPTION,
     "chk_1/verify": CHECKED,
 }
-APART = ["/v0/executions/exe_1/verify", "/v0/jobs/triage-ticket/releases/2026-11-03.1", "/v0/output-checks/chk_1/verify"]
+APART = [
+    "/v0/executions/exe_1/verify",
+    "/v0/jobs/triage-ticket/releases/2026-11-03.1",
+    "/v0/output-checks/chk_1/verify",
+]
 
 
 def test_one_request_answers_everything() -> None:
@@ -56,8 +60,13 @@ def test_snake_case_is_read_too() -> None:
 
 @pytest.mark.parametrize(
     ("asks", "wishes"),
-    [([VERIFY], ""), ([VERIFY, DESCRIBE], " +description"), ([CHECK, VERIFY], " +outputChecks"), (ASKS + ASKS, " +description +outputChecks")],
-)  # fmt: skip
+    [
+        ([VERIFY], ""),
+        ([VERIFY, DESCRIBE], " +description"),
+        ([CHECK, VERIFY], " +outputChecks"),
+        (ASKS + ASKS, " +description +outputChecks"),
+    ],
+)
 def test_only_what_is_asked_is_wished_for(asks: list[Ask], wishes: str) -> None:
     _, rounds = run(asks, {"": EVERYTHING}, set())
     assert rounds == [["/v0/executions/exe_1/verify" + wishes]]

@@ -58,7 +58,9 @@ def check_output(
     execution_id: str, output: str, content: Mapping[str, str], idempotency_key: str | None
 ) -> Question[Object]:
     """A check of this text as this output of this execution."""
-    body = body_of("check_output", {"output": output, "content": content})
+    if not _are_texts(content):
+        raise MisuseError("check_output: content needs a mapping of field names to texts")
+    body = body_of("check_output", {"output": output, "content": dict(content)})
     more = _idempotent("check_output", idempotency_key)
     request = on_issued("check_output", "/v0/executions/{}/output-checks", execution_id, body, **more)
     digest = content_digest(content)
@@ -119,6 +121,10 @@ def _read_jobs(value: Any) -> list[Object] | Failure:
         if isinstance(summary, Failure):
             return summary
     return value
+
+
+def _are_texts(content: object) -> bool:
+    return isinstance(content, Mapping) and all(isinstance(part, str) for pair in content.items() for part in pair)
 
 
 def _idempotent(operation: str, key: Any) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def loads(data: bytes | str, *, max_bytes: int = MAX_BYTES) -> JSON:
     if len(raw) > max_bytes:
         raise InvalidJSON(f"the text is {len(raw)} bytes long; at most {max_bytes} are read")
     try:
-        # Two readers: the fast one refuses bad Unicode and deep nesting, the other sees repeated keys.
+        # Two readers: the fast one refuses bad Unicode, deep nesting and NaN, the other sees repeated keys.
         pydantic_core.from_json(raw, allow_inf_nan=False)
         value: JSON = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
@@ -60,8 +60,4 @@ def _float(text: str) -> float:
     return value
 
 
-def _constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float)

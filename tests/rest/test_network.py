@@ -1,0 +1,391 @@
+"""Below HTTP: names, addresses, TLS and proxies, all within one deadline; and what a transport may raise."""
+
+import datetime
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpcore
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from preaction._core.facts import Unavailable
+from preaction.errors import AuthorityError
+from preaction.rest import Felspar, crew
+from preaction.rest.budget import Budget
+from preaction.rest.exchange import CLOSED, TIMED_OUT
+from preaction.rest.network import DeadlineBackend, DeadlineStream
+from rest.answers import ANSWERS, ASKS, EVERYTHING, KEY, VERIFY
+from rest.authority_server import Asked, AuthorityServer, says, sends
+from rest.ways import Way, client, every_way, fetch
+
+LATE = {VERIFY: Unavailable("the authority did not answer in time")}
+UNREACHED = {VERIFY: Unavailable("the authority could not be reached")}
+DEADLINE_S = 0.3
+
+
+# Names and addresses --------------------------------------------------------------------------------------------------
+
+
+def resolves_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    monkeypatch.setattr("preaction.rest.network.look_up", lambda host, port: list(addresses))
+
+
+def test_a_resolver_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    hung = threading.Event()
+    monkeypatch.setattr("preaction.rest.network.look_up", lambda host, port: hung.wait(10))
+    with Felspar("https://felspar.example", KEY) as felspar:
+        began = time.monotonic()
+        assert felspar.fetch([VERIFY], DEADLINE_S) == LATE
+        assert time.monotonic() - began < 3 * DEADLINE_S
+    hung.set()
+
+
+def test_a_name_without_address_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Felspar("https://felspar.invalid", KEY) as felspar:
+        assert felspar.fetch([VERIFY], 5.0) == UNREACHED
+        resolves_to(monkeypatch)
+        assert felspar.fetch([VERIFY], 5.0) == UNREACHED
+
+
+class Dials:
+    """Instead of sockets: one outcome per address, and the time-outs that each was tried with."""
+
+    def __init__(self, **outcomes: httpcore.NetworkStream | Exception) -> None:
+        self.outcomes = outcomes
+        self.shares: list[float] = []
+
+    def connect_tcp(self, host: str, port: int, timeout: float, *rest: object) -> httpcore.NetworkStream:
+        self.shares.append(timeout)
+        outcome = self.outcomes[host]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+
+def test_the_next_address_is_tried_and_has_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolves_to(monkeypatch, "refuses", "hangs", "answers", "spare")
+    stream = httpcore.NetworkStream()
+    backend = DeadlineBackend()
+    dials = Dials(refuses=httpcore.ConnectError(), hangs=httpcore.ConnectTimeout(), answers=stream)
+    backend._sockets = dials  # type: ignore[assignment]
+    with Budget(time.monotonic() + 60):
+        found = backend.connect_tcp("felspar.example", 443, timeout=1.0)
+    assert isinstance(found, DeadlineStream)
+    assert found._stream is stream
+    assert dials.shares == pytest.approx([60 / 4, 60 / 3, 60 / 2], rel=0.05)
+
+
+def test_when_no_address_answers_the_last_failure_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolves_to(monkeypatch, "refuses", "hangs")
+    backend = DeadlineBackend()
+    backend._sockets = Dials(refuses=httpcore.ConnectError(), hangs=httpcore.ConnectTimeout())  # type: ignore[assignment]
+    with Budget(time.monotonic() + 60), pytest.raises(httpcore.ConnectTimeout):
+        backend.connect_tcp("felspar.example", 443, timeout=1.0)
+
+
+def test_a_wait_is_not_begun_without_time() -> None:
+    near, far = socket.socketpair()
+    stream = DeadlineStream(Carries(near))
+    with near, far, Budget(time.monotonic()):
+        far.sendall(b"x")
+        with pytest.raises(httpcore.ReadTimeout):
+            stream.read(1, timeout=5.0)
+        with pytest.raises(httpcore.WriteTimeout):
+            stream.write(b"x", timeout=5.0)
+        with pytest.raises(httpcore.ConnectTimeout):
+            DeadlineBackend().connect_tcp("127.0.0.1", 9, timeout=5.0)
+        stream.close()
+        stream.close()
+
+
+class Carries(httpcore.NetworkStream):
+    """A stream that knows its socket and must not be asked for more."""
+
+    def __init__(self, carried: socket.socket) -> None:
+        self.carried = carried
+
+    def get_extra_info(self, info: str) -> Any:
+        return self.carried
+
+    def close(self) -> None:
+        self.carried.close()
+
+
+# TLS ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's context with a certificate for 127.0.0.1, and a client's that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "authority")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    folder = tmp_path_factory.mktemp("tls")
+    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    return server, ssl.create_default_context(cafile=str(folder / "cert.pem"))
+
+
+def secure(server: AuthorityServer) -> str:
+    return server.origin.replace("http:", "https:")
+
+
+def test_an_authority_is_asked_over_tls(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    with AuthorityServer(says(EVERYTHING), tls=tls[0]) as server:
+        with Felspar(secure(server), KEY, ssl_context=tls[1]) as felspar:
+            assert felspar.fetch(ASKS, 5.0) == ANSWERS
+            assert felspar.fetch(ASKS, 5.0) == ANSWERS
+        assert server.connections == 1
+
+
+def test_a_certificate_that_nobody_vouches_for_is_named(
+    tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nor does the environment add to what is trusted."""
+    with AuthorityServer(says(EVERYTHING), tls=tls[0]) as server:
+        certificate = tmp_path / "cert.pem"
+        certificate.write_text(ssl.get_server_certificate(("127.0.0.1", server.port)))
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        with Felspar(secure(server), KEY) as felspar:
+            assert felspar.fetch([VERIFY], 5.0) == {
+                VERIFY: Unavailable("the certificate of the authority is not trusted")
+            }
+        assert server.asked == []
+
+
+def test_headers_in_drops_over_tls_are_not_waited_for(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    def drips(connection: socket.socket, asked: Asked) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        for _ in range(500):
+            connection.sendall(b"x")
+            time.sleep(0.02)
+
+    with AuthorityServer(drips, tls=tls[0]) as server, Felspar(secure(server), KEY, ssl_context=tls[1]) as felspar:
+        began = time.monotonic()
+        assert felspar.fetch([VERIFY], DEADLINE_S) == LATE
+        assert time.monotonic() - began < 3 * DEADLINE_S
+
+
+def test_a_handshake_that_does_not_end_is_not_waited_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        felspar = Felspar(f"https://127.0.0.1:{listener.getsockname()[1]}", KEY)
+        began = time.monotonic()
+        assert felspar.fetch([VERIFY], DEADLINE_S) == LATE
+        assert time.monotonic() - began < 3 * DEADLINE_S
+
+
+# A proxy, when it is asked for ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("auth", [None, b"Basic bWU6cEBzcw=="])
+def test_a_proxy_is_tunnelled_through_and_sees_no_key(
+    tls: tuple[ssl.SSLContext, ssl.SSLContext], auth: bytes | None
+) -> None:
+    def tunnels(connection: socket.socket, asked: Asked) -> bool:
+        host, _, port = asked.target.partition(b":")
+        with socket.create_connection((host.decode(), int(port))) as far:
+            connection.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+            back = threading.Thread(target=_pump, args=(far, connection), daemon=True)
+            back.start()
+            _pump(connection, far)
+            back.join(5)
+        return False
+
+    with AuthorityServer(says(EVERYTHING), tls=tls[0]) as server, AuthorityServer(tunnels) as proxy:
+        where = proxy.origin.replace("//", "//me:p%40ss@") if auth else proxy.origin
+        with Felspar(secure(server), KEY, ssl_context=tls[1], proxy=where) as felspar:
+            assert felspar.fetch(ASKS, 5.0) == ANSWERS
+            assert "p@ss" not in repr(vars(felspar))
+        [asked] = proxy.asked
+        assert asked.line == f"CONNECT 127.0.0.1:{server.port} HTTP/1.1".encode()
+        assert asked.headers.get(b"proxy-authorization") == auth
+        assert b"authorization" not in asked.headers
+        assert b"proxy-authorization" not in server.asked[0].headers
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := source.recv(65_536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+def test_a_proxy_that_refuses_is_no_answer(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    with AuthorityServer(sends(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n")) as proxy:
+        felspar = Felspar("https://127.0.0.1:9", KEY, ssl_context=tls[1], proxy=proxy.origin)
+        [answer] = felspar.fetch([VERIFY], 5.0).values()
+    assert answer == Unavailable("no whole answer came from the authority")
+
+
+# What a transport may do ----------------------------------------------------------------------------------------------
+
+
+class Raises:
+    """A transport that raises this."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.asked = 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        raise self.error
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked += 1
+        raise self.error
+
+
+@pytest.mark.parametrize("way", ["thread", "loop", "transport of the loop"])
+@pytest.mark.parametrize(
+    ("error", "answers", "asked"),
+    [
+        (httpx.ReadTimeout(KEY), LATE, 1),
+        (httpx.PoolTimeout(KEY), LATE, 1),
+        (TimeoutError(KEY), LATE, 1),
+        (httpx.ConnectError(KEY), UNREACHED, 2),
+        (httpx.ReadError(KEY), UNREACHED, 2),
+        (httpx.WriteError(KEY), UNREACHED, 2),
+        (httpx.RemoteProtocolError("Server disconnected without sending a response."), UNREACHED, 2),
+        (ConnectionResetError(KEY), UNREACHED, 2),
+        (httpx.RemoteProtocolError(KEY), {VERIFY: Unavailable("no whole answer came from the authority")}, 1),
+        (httpx.ProxyError(KEY), UNREACHED, 1),
+        (httpx.UnsupportedProtocol(KEY), UNREACHED, 1),
+        (StopIteration(KEY), UNREACHED, 1),
+        (ValueError(KEY), UNREACHED, 1),
+        (ZeroDivisionError(), UNREACHED, 1),
+    ],
+)
+async def test_whatever_a_transport_raises_is_a_failed_exchange(
+    way: Way, error: Exception, answers: Any, asked: int
+) -> None:
+    transport = Raises(error)
+    options: dict[str, Any] = {"async_transport" if way == "transport of the loop" else "transport": transport}
+    async with Felspar("https://felspar.example", KEY, **options) as felspar:
+        assert await fetch(way, felspar, [VERIFY]) == answers
+    assert transport.asked == asked
+
+
+def test_a_transport_that_answers_oddly_is_a_failed_exchange() -> None:
+    class Odd:
+        def handle_request(self, request: httpx.Request) -> Any:
+            return None
+
+    with Felspar("https://felspar.example", KEY, transport=Odd()) as felspar:
+        assert felspar.fetch([VERIFY], 5.0) == UNREACHED
+
+
+def test_a_transport_may_break_in_the_body() -> None:
+    class Breaks(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"{"
+            raise httpx.ReadError("gone")
+
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Breaks()))
+    with Felspar("https://felspar.example", KEY, transport=transport) as felspar:
+        assert felspar.fetch([VERIFY], 5.0) == {VERIFY: Unavailable("no whole answer came from the authority")}
+
+
+async def test_a_transport_of_the_loop_may_be_slow_without_end() -> None:
+    class Slow(httpx.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                yield b" "
+                time.sleep(0.01)  # noqa: ASYNC251 - a transport that holds the loop up is what is tested
+
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Slow()))
+    async with Felspar("https://felspar.example", KEY, async_transport=transport) as felspar:
+        assert await felspar.afetch([VERIFY], DEADLINE_S) == LATE
+
+
+def test_a_request_through_a_transport_is_the_same_request() -> None:
+    seen: list[httpx.Request] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, json=EVERYTHING)
+
+    with AuthorityServer(says(EVERYTHING)) as server:
+        with Felspar(server.origin, KEY) as ours:
+            ours.fetch(ASKS, 5.0)
+        with Felspar(server.origin, KEY, transport=httpx.MockTransport(handler)) as injected:
+            assert injected.fetch(ASKS, 5.0) == ANSWERS
+    [request], [asked] = seen, server.asked
+    assert {name.lower(): value for name, value in request.headers.raw} == asked.headers
+    assert (request.url.raw_path, request.content) == (asked.target, asked.body)
+    assert request.extensions["timeout"].keys() == {"connect", "read", "write", "pool"}
+
+
+# When there are no workers --------------------------------------------------------------------------------------------
+
+
+@every_way
+async def test_workers_that_are_all_busy_do_not_make_a_batch_late(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_WORKERS", 1)
+    silent = threading.Event()
+
+    def hangs(connection: socket.socket, asked: Asked) -> None:
+        silent.wait(5)
+
+    with AuthorityServer(hangs) as server:
+        async with client(way, server.origin) as felspar:
+            felspar._ignored |= {"description", "outputChecks"}
+            began = time.monotonic()
+            answers = await fetch(way, felspar, ASKS, DEADLINE_S)
+            assert time.monotonic() - began < 3 * DEADLINE_S
+        silent.set()
+    assert set(answers.values()) == set(LATE.values())
+
+
+@pytest.mark.parametrize("way", ["thread", "loop"])
+async def test_what_waits_for_a_worker_is_dropped_at_the_close(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_WORKERS", 1)
+
+    def closes(connection: socket.socket, asked: Asked) -> None:
+        felspar.close()
+
+    with AuthorityServer(closes) as server:
+        async with client(way, server.origin) as felspar:
+            felspar._ignored |= {"description", "outputChecks"}
+            answers = await fetch(way, felspar, ASKS, 5.0)
+    assert set(answers.values()) == {Unavailable(CLOSED.why)}
+
+
+async def test_threads_that_were_shut_down_take_nothing() -> None:
+    with Felspar("http://127.0.0.1:9", KEY) as felspar:
+        threads = felspar._threads
+        threads.close()
+        questions: Any = [object(), object()]
+        ends = time.monotonic() + 1
+        assert threads.put(questions, ends) == [CLOSED] * 2
+        assert await threads.aput(questions, ends) == [CLOSED] * 2
+    assert TIMED_OUT.error("verify_execution").kind == "timeout"
+    with pytest.raises(AuthorityError):
+        felspar.verify("exe_1")
