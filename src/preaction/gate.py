@@ -20,7 +20,7 @@ from preaction._core.procedure import judge
 from preaction._core.rule import RuleBook
 from preaction._core.tool_rule import ToolRule
 from preaction._core.trail import Trail
-from preaction._core.verdict import Judgement, Ungated, Verdict, verdict_of
+from preaction._core.verdict import Judgement, Ungated, Verdict, tool_name, verdict_of
 from preaction.drive import Facts, arun, run
 from preaction.errors import ConfigurationError, MisuseError
 from preaction.options import (
@@ -146,9 +146,11 @@ class ActionGate:
         try:
             yield
         except Exception as error:  # noqa: BLE001
+            if one.judgement is GATE_ERROR:
+                one.trail.evidence = None  # what the judging broke on
             one.judgement = GATE_ERROR
             # The type only: a message or a trace could hold a text of the call, or a secret.
-            tool = one.tool if isinstance(one.tool, str) else type(one.tool).__name__
+            tool = tool_name(one.tool)
             log.error("the gate failed and denied the call: %s", type(error).__name__, extra={"tool": tool})  # noqa: TRY400
 
     def _conclude(self, one: _Check) -> Verdict:
@@ -193,6 +195,11 @@ class ActionGate:
     def is_gated(self, tool: str) -> bool:
         """Whether a rule names this tool."""
         return tool in self._book.rules
+
+    def acts_once(self, tool: str) -> bool:
+        """Whether the rule of this tool uses up a decision or a case."""
+        rule = self._book.rules.get(tool)
+        return rule is not None and rule.source.once is not None
 
     @contextmanager
     def session(self, session_id: str) -> Iterator[str]:
@@ -258,6 +265,8 @@ class Decisions:
         `entity_id` (or `entity`) and `job`, where given, must be the result's: else nothing is recorded and
         `MisuseError` is raised. Leave the entity out for a case that the authority identified itself.
         """
+        if entity_id is not None and not isinstance(entity_id, str):
+            raise MisuseError("entity_id is a string; give the decision as result=…; nothing was recorded")
         if entity_id is not None and entity is not None and entity_id != entity:
             raise MisuseError("entity_id and entity name two entities; nothing was recorded")
         wanted = entity if entity_id is None else entity_id
@@ -317,6 +326,7 @@ def create_action_gate(
     book = read_book(
         job=job,
         tools=tools,
+        own_tools=frozenset(tool for tool in (decision_tool, output_check_tool) if tool is not None),
         releases=releases,
         refuse_fields=refuse_fields,
         test_recipients=test_recipients,

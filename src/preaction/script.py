@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from preaction._core.tool_rule import ToolRule
 from preaction._core.verdict import Verdict
+from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate, create_action_gate
 from preaction.stores import Store
 from preaction.stores.memory import MemoryStore
@@ -27,7 +28,7 @@ def check_action(
     """The verdict on one action under `rule`, by this `decision` and these `output_checks` of the authority.
 
     `verify`, `describe` and the other `options` are those of `create_action_gate`. A rule with `once` keeps its use in
-    `store`; without one it is denied.
+    `store`, and raises `ConfigurationError` without one.
     """
     return _gate(rule, decision, output_checks, job, tool, store, options).check(SESSION, tool, args)
 
@@ -48,15 +49,15 @@ async def acheck_action(
 
 
 class _OneCall(MemoryStore):
-    """Records for one call only; its uses go where the caller says."""
+    """Records for one call only; uses are kept in the store of the caller."""
 
-    def __init__(self, uses: Store | None) -> None:
+    def __init__(self, uses: Store) -> None:
         super().__init__()
         self._uses = uses
 
     def claim(self, name: str, keep: timedelta, *, take: bool) -> Literal["free", "taken", "full"]:
-        """In the store given; without one, no use can be kept and the call is denied."""
-        return "full" if self._uses is None else self._uses.claim(name, keep, take=take)
+        """See `Store.claim`."""
+        return self._uses.claim(name, keep, take=take)
 
 
 def _gate(
@@ -68,7 +69,10 @@ def _gate(
     store: Store | None,
     options: Mapping[str, Any],
 ) -> ActionGate:
-    gate = create_action_gate(job=job, tools={tool: rule}, store=_OneCall(store), **options)
+    records = MemoryStore() if store is None else _OneCall(store)
+    gate = create_action_gate(job=job, tools={tool: rule}, store=records, **options)
+    if store is None and gate.acts_once(tool):
+        raise ConfigurationError("store: a rule with 'once' needs one that outlives the script, to keep its use in")
     gate.decisions.record(SESSION, result=decision)
     for check in output_checks:
         gate.output_checks.record(SESSION, check)

@@ -858,3 +858,11 @@ def test_g02_fields_come_first_and_everything_after_is_not_reached() -> None:
     assert states.pop("fields") == "failed"
     assert set(states.values()) == {"not reached"}
     assert authority.asked == []
+
+
+def test_g06_with_unlisted_deny_the_tools_that_only_ask_the_authority_are_let_through() -> None:
+    gate, _ = helpdesk(unlisted="deny", decision_tool="felspar__get_job_decision", output_check_tool="felspar__check")
+    for tool in ("felspar__get_job_decision", "felspar__check"):
+        assert gate.check("s", tool, {}).code == "not_gated"
+    for tool in ("felspar__get_job_decisions", "felspar_get_job_decision"):
+        assert gate.check("s", tool, {}).code == "tool_not_listed"

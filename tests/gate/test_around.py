@@ -93,7 +93,6 @@ async def test_g37_an_action_is_checked_without_a_session() -> None:
         ({"job": "another-job"}, "case_not_decided"),
         ({"releases": ["next"]}, "release_not_allowed"),
         ({"rule": {"fields": ["ticketId", "body"]}}, "rule_invalid"),
-        ({"rule": ToolRule(**reply_rule(once="case"))}, "session_full"),
         ({"refuse_fields": ["body"]}, "field_refused"),
     ],
     ids=str,
@@ -122,8 +121,15 @@ def test_g37_a_use_is_stored_in_the_store_that_is_given(once: str) -> None:
     assert check_action(**again).code == ("already_used" if once == "case" else "allowed")
 
 
-def test_g37_a_rule_that_acts_once_is_denied_where_no_use_can_be_kept() -> None:
-    assert check_action(**action(FakeAuthority(), reply_rule(once="decision"))).code == "session_full"
+def test_g37_a_rule_that_acts_once_needs_a_store_to_keep_the_use_in() -> None:
+    with pytest.raises(ConfigurationError, match="store: a rule with 'once'"):
+        check_action(**action(FakeAuthority(), reply_rule(once="decision")))
+
+
+def test_a_decision_in_the_place_of_the_entity_raises() -> None:
+    gate, authority = helpdesk()
+    with pytest.raises(MisuseError, match="result="):
+        gate.decisions.record("s", authority.decide("HC-1201"))  # type: ignore[arg-type]
 
 
 def test_g37_what_can_not_be_right_raises_here_too() -> None:
@@ -941,7 +947,7 @@ async def test_a_callable_that_raises_denies(which: str, error: BaseException, f
 
 @pytest.mark.parametrize("which", CALLABLES)
 @pytest.mark.parametrize("error", INTERRUPTS)
-@every_form
+@pytest.mark.parametrize("form", list(FORMS.values())[:3], ids=list(FORMS)[:3])
 @every_way
 def test_an_interrupt_in_a_callable_decides_nothing(which: str, error: Any, form: Form, way: Way) -> None:
     authority = FakeAuthority()
@@ -952,7 +958,8 @@ def test_an_interrupt_in_a_callable_decides_nothing(which: str, error: Any, form
         check(gate) if way == "check" else asyncio.run(gate.acheck(SESSION, REPLY, reply()))
     sound, _ = helpdesk(authority=authority, rule={"once": "decision"}, store=store)
     assert check(sound).allow  # nothing was used up
-    gc.collect()  # asyncio complains of the fetches that the interrupt left behind: here, where pytest keeps it
+    if way == "acheck":
+        gc.collect()  # asyncio complains of the fetches that the interrupt left behind: here, where pytest keeps it
 
 
 @pytest.mark.parametrize("which", CALLABLES)

@@ -265,6 +265,7 @@ class RuleBook:
     refused: frozenset[str]
     test_recipients: frozenset[Address] | None
     deny_unlisted: bool
+    own_tools: frozenset[str]
     domains: Domains
     max_decision_age: timedelta
     max_clock_skew: timedelta
@@ -276,7 +277,12 @@ class RuleBook:
 
 
 def check_tool(tool: object, book: RuleBook) -> Denied | None:
-    """G6: a name that only looks like a gated one, or isn't ASCII, denies; a tool without a rule, if that is said."""
+    """G6: a name that only looks like a gated one, or isn't ASCII, denies; a tool without a rule, if that is said.
+
+    The gate's own decision and output-check tools only ask, and are let through by their exact names.
+    """
+    if isinstance(tool, str) and tool in book.own_tools:
+        return None
     if not isinstance(tool, str) or not tool.isascii() or squash(tool) in book.squashed:
         return deny(
             "tool_name_suspect",
