@@ -1,5 +1,6 @@
 """A request is read against the job, then decided on."""
 
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -152,10 +153,10 @@ def test_an_unknown_job_is_not_found(helpdesk: LocalAuthority) -> None:
     assert refusal(helpdesk.decide, "\ud800", entity_id="1")[0] == 404
 
 
-def test_python_callers_may_give_aware_times(helpdesk: LocalAuthority, clock: Clock) -> None:
+def test_python_callers_may_give_any_mapping_and_aware_times(helpdesk: LocalAuthority, clock: Clock) -> None:
     given = evidence()
     given["topic"]["observed_at"] = clock.now
-    assert decided(helpdesk, evidence=given)["status"] == "decided"
+    assert decided(helpdesk, evidence=MappingProxyType(given))["status"] == "decided"
     given["topic"]["observed_at"] = clock.now.replace(tzinfo=None)
     assert refusal(decided, helpdesk, evidence=given)[0] == 422
 

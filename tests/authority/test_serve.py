@@ -18,6 +18,7 @@ import pytest
 from authority.asking import REPLY, evidence
 from authority.packs import HELPDESK
 from preaction.authority import LocalAuthority
+from preaction.authority.receipts import new_signer, signer_at
 from preaction.authority.serve import is_loopback
 from preaction.errors import AuthorityError, ConfigurationError
 
@@ -162,6 +163,27 @@ def test_the_signing_key_is_its_owners_only_and_not_in_the_database(
     assert len(private) == 43
     assert private not in (tmp_path / "decisions.db").read_bytes()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["decisions.db", "decisions.db-key"]
+
+
+def test_of_two_that_start_at_once_the_first_key_is_the_one(tmp_path: Path) -> None:
+    start = threading.Barrier(6)
+
+    def begin(_number: int) -> str:
+        start.wait()
+        return signer_at(tmp_path / "a.db-key", create=True).kid
+
+    with ThreadPoolExecutor(6) as pool:
+        assert len(set(pool.map(begin, range(6)))) == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["a.db-key"]
+
+
+def test_a_signer_opens_its_own_receipts_only() -> None:
+    ours, theirs = new_signer(), new_signer()
+    receipt = ours.sign(b"{}")
+    assert ours.opens(receipt) == b"{}"
+    header, _, signature = receipt.split(".")
+    for other in (None, "", "a.b.c", theirs.sign(b"{}"), f"{header}.e30K.{signature}", receipt + "=", f"{receipt}.x"):
+        assert ours.opens(other) is None
 
 
 def test_a_database_without_its_own_key_is_not_opened(opened: Callable[..., LocalAuthority], tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from authority.asking import REPLY, evidence, refusal
 from authority.conftest import Clock
 from authority.packs import HELPDESK
 from preaction.authority import LocalAuthority, executions
+from preaction.authority.decide import decide
 from preaction.authority.storage import ANSWERS, CHECKS, EXECUTIONS, KEYS, RELEASES, Storage
 from preaction.wire.digest import canonical, digest
 
@@ -71,7 +72,8 @@ def test_time_alone_breaks_no_receipt(helpdesk: LocalAuthority, billing: dict[st
 
 
 def test_a_receipt_is_a_signature_over_the_canonical_record(helpdesk: LocalAuthority, billing: dict[str, Any]) -> None:
-    keys = KeySet.import_key_set(storage_of(helpdesk).signer.jwks())
+    jwks: Any = storage_of(helpdesk).signer.jwks()
+    keys = KeySet.import_key_set(jwks)
     opened = jws.deserialize_compact(billing["receipt"], keys, algorithms=["Ed25519"])
     assert opened.headers()["typ"] == "preaction-receipt+jws"
     record = json.loads(opened.payload or b"")
@@ -88,7 +90,7 @@ def altered(value: object) -> list[object]:
     if isinstance(value, int):
         return [value + 1, -value - 1]
     if isinstance(value, str):
-        return ["", value + "x", value[:-1] + ("a" if value[-1:] != "a" else "b")]
+        return ["", value + "x", value + "é", value[:-1] + ("a" if value[-1:] != "a" else "b")]
     return ["2026-11-30T09:00:00Z"]
 
 
@@ -183,7 +185,7 @@ def test_a_replay_that_differs_is_told(
     def otherwise(job: Any, request: Any, now: Any) -> Any:
         return honest(job, {**request, "evidence": {}}, now)
 
-    honest = executions.decide
+    honest = decide
     monkeypatch.setattr(executions, "decide", otherwise)
     answer = helpdesk.verify(billing["executionId"])
     assert (answer["valid"], answer["problems"]) == (False, ["replay_differs"])

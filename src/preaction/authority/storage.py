@@ -5,6 +5,7 @@ Writers take the database's one write lock at once (`BEGIN IMMEDIATE`), so what 
 """
 
 import logging
+import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -91,6 +92,9 @@ CHECKS: Final = _table(
     _text("digest"),
     _text("receipt"),
 )
+_LAST: Final = {
+    table.name: sa.select(table.c.number).order_by(table.c.number.desc()).limit(1) for table in (RELEASES, EXECUTIONS)
+}
 ANSWERS: Final = _table("answers", _text("id", key=True), _text("request"), _text("answer"), _text("created_at"))
 """First answers to requests with an idempotency key."""
 
@@ -115,6 +119,7 @@ class Storage:
         self._engine = sa.create_engine(target, connect_args={"check_same_thread": False, "timeout": 10}, **arguments)
         sa.event.listen(self._engine, "connect", self._on_connect)
         sa.event.listen(self._engine, "begin", _on_begin)
+        self._texts: dict[sa.Select[Any], tuple[str, Sequence[str], Mapping[str, Any]]] = {}
         self._writer = self._engine.execution_options(writes=True)
         self._open_schema()
 
@@ -135,12 +140,21 @@ class Storage:
             yield connection
 
     def one(self, connection: sa.Connection, statement: sa.Select[Any], **values: object) -> Row | None:
-        """The first row that a statement finds, as a dict."""
+        """The first row that a statement finds, as a dict.
+
+        The statement is compiled once and run by the driver: SQLAlchemy's own way costs ten times SQLite's time here.
+        """
+        text, order, fixed = self._compiled(statement)
+        given = {**fixed, **values}
+        cursor = connection.connection.cursor()
         try:
-            row = connection.execute(statement, values).first()
+            cursor.execute(text, [given[name] for name in order])
+            row = cursor.fetchone()
         except UnicodeEncodeError:
             return None  # a lone surrogate is in no row
-        return None if row is None else row._asdict()
+        finally:
+            cursor.close()
+        return None if row is None else dict(zip(statement.selected_columns.keys(), row, strict=True))
 
     def insert(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> Row:
         """Add a row and give it back as it will be read, with its seal."""
@@ -162,8 +176,16 @@ class Storage:
 
     def next_number(self, connection: sa.Connection, table: sa.Table) -> int:
         """The number of the row after the last; within `writing` nobody else gets it."""
-        last = connection.execute(sa.select(sa.func.max(table.c.number))).scalar()
-        return (last if isinstance(last, int) else 0) + 1
+        last = self.one(connection, _LAST[table.name])
+        return (last["number"] if last else 0) + 1
+
+    def _compiled(self, statement: sa.Select[Any]) -> tuple[str, Sequence[str], Mapping[str, Any]]:
+        """A statement as text, the order of its parameters, and those that it brings itself."""
+        known = self._texts.get(statement)
+        if known is None:
+            compiled = statement.compile(dialect=self._engine.dialect)
+            known = self._texts[statement] = str(compiled), tuple(compiled.positiontup or ()), compiled.params
+        return known
 
     def _seal(self, table: sa.Table, row: Mapping[str, Any]) -> str:
         return self.signer.seal([table.name, *(row[name] for name in _COLUMNS[table.name])])
@@ -204,8 +226,8 @@ def _answering() -> Iterator[None]:
     """Around all use of the database: one that is locked, full or broken is a 503, and its words stay here."""
     try:
         yield
-    except sa.exc.DBAPIError as error:
-        _LOG.error("the database failed: %s", type(error.orig).__name__)
+    except (sa.exc.DBAPIError, sqlite3.Error) as error:
+        _LOG.error("the database failed: %s", type(getattr(error, "orig", error)).__name__)
         raise Refused(503, "The database did not answer.") from None
 
 
