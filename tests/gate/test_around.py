@@ -29,7 +29,7 @@ from kit import (
     reply,
     reply_rule,
 )
-from preaction import ActionGate, ConfigurationError, ToolRule, Verdict, acheck_action, check_action
+from preaction import ActionGate, ConfigurationError, Verdict, acheck_action, check_action
 from preaction._core.facts import Describe, Verify, VerifyOutputCheck
 from preaction.errors import MisuseError
 from preaction.stores import Slot
