@@ -323,10 +323,12 @@ def create_action_gate(
         raise ConfigurationError(f"mode: 'enforce' or 'observe', not {mode!r}")
     if decision_tool is not None and decision_tool == output_check_tool:
         raise ConfigurationError("output_check_tool: the decision tool can't be the output-check tool as well")
+    given = {"decision_tool": decision_tool, "output_check_tool": output_check_tool}
+    own = {option: name_of(tool, option) for option, tool in given.items() if tool is not None}
     book = read_book(
         job=job,
         tools=tools,
-        own_tools=frozenset(tool for tool in (decision_tool, output_check_tool) if tool is not None),
+        own_tools=frozenset(own.values()),
         releases=releases,
         refuse_fields=refuse_fields,
         test_recipients=test_recipients,
@@ -336,8 +338,8 @@ def create_action_gate(
         max_decision_age=max_decision_age,
         max_clock_skew_s=max_clock_skew_s,
     )
-    for option, tool in (("decision_tool", decision_tool), ("output_check_tool", output_check_tool)):
-        if tool is not None and name_of(tool, option) in book.rules:
+    for option, tool in own.items():
+        if tool in book.rules:
             raise ConfigurationError(f"{option}: {tool!r} can't be gated by the decisions that it makes")
     keep_uses = max_decision_age + 2 * book.max_clock_skew  # a decision may be dated ahead, and clocks may differ
     return ActionGate(
