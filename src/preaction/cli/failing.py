@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 import typer
 
-from preaction.errors import ConfigurationError
+from preaction.errors import PreactionError
 
 EXIT_CODE: Final = 2
 
@@ -32,10 +32,10 @@ def needs_authority() -> Iterator[None]:
 
 @contextmanager
 def told(file: str | None = None) -> Iterator[None]:
-    """Around a command's work: the errors of a pack by line and column, and configuration errors, as lines."""
+    """Around a command's work: the errors of a pack by line and column, and any other error of ours, as lines."""
     try:
         yield
-    except ConfigurationError as error:
+    except PreactionError as error:
         problems = getattr(error, "problems", None)
         if problems is None:
             fail(f"preaction: {error}")

@@ -1,6 +1,7 @@
 """`preaction keys create`: a new key, shown once."""
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -23,10 +24,6 @@ def create(
     names = None if jobs is None else [name.strip() for name in jobs.split(",")]
     if names is not None and not all(names):
         fail("preaction: --jobs has an empty name")
-    with told():
-        storage = Storage(db)
-    try:
+    with told(), closing(Storage(db)) as storage:
         key = Keyring(storage).create("operator" if operator else "agent", pack, names, datetime.now(UTC))
-    finally:
-        storage.close()
     say(json.dumps({"key": key}))
