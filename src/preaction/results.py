@@ -64,7 +64,7 @@ def _parse(text: str | bytes) -> object:
 
 def _dump(model: BaseModel) -> object:
     try:
-        return model.model_dump(mode="json", by_alias=True)
+        return model.model_dump(mode="json", by_alias=True, warnings=False)
     except (TypeError, ValueError):  # it holds what JSON can't
         return None
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from preaction._core.facts import Ask, Describe, Verify, VerifyOutputCheck
 from property.strategies import (
     REMOVED,
     SCENES,
@@ -136,13 +137,13 @@ def good(scene: Scene, answer: str) -> dict[str, Any]:
 def tampered(scene: str, answer: str, place: Place, change: Any) -> Scene:
     """The scene with one place of one answer changed, everything else as it was."""
     made = SCENES[scene]()
-    asks, spoiled = made.asks, replaced(good(made, answer), place, change)
+    spoiled = replaced(good(made, answer), place, change)
     if answer == "decision":
         made.decision = spoiled
     elif answer == "output check":
         made.check = spoiled
     else:
-        made.authority.answers[asks[answer]] = spoiled
+        made.authority.answers[made.asks[answer]] = spoiled
     return made.record()
 
 
@@ -219,11 +220,10 @@ async def test_g17_one_of_the_two_freshness_limits_is_enough_to_end_a_decision(k
 @pytest.mark.parametrize("whole", [None, {}, [], "", "true", True, 1, 0.5, b"{}", object()], ids=repr)
 async def test_an_answer_that_is_something_else_as_a_whole_denies(whole: Any, scene: str, answer: str) -> None:
     made = SCENES[scene]()
-    asks = made.asks
     if answer in RECORDED:
         made.decision, made.check = (whole, made.check) if answer == "decision" else (made.decision, whole)
     else:
-        made.authority.answers[asks[answer]] = whole
+        made.authority.answers[made.asks[answer]] = whole
     made.record()
     verdicts = [await made.verdict(way) for way in WAYS]
     assert verdicts[0] == verdicts[1]
@@ -235,9 +235,14 @@ async def test_an_answer_that_is_something_else_as_a_whole_denies(whole: Any, sc
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("answer", ["replay", "description", "output-check verification"])
 async def test_an_answer_to_another_question_of_the_same_kind_denies(answer: str, scene: str, way: Way) -> None:
-    made, other = SCENES[scene]().record(), SCENES[scene]()
-    other.decision = other.authority.decide("other.example", outcome="refund-review", release="2026-11-03.2")
-    other.check = other.authority.check_output(other.decision, {"body": "another text"})
-    other.authority.release = "2026-11-03.2"
-    made.authority.answers[made.asks[answer]] = other.authority.good_answer(other.asks[answer])
+    made = SCENES[scene]().record()
+    authority, release = made.authority, "2026-11-03.2"
+    decision = authority.decide("other.example", outcome="refund-review", release=release)
+    check = authority.check_output(decision, {"body": "another text"})
+    others: dict[str, Ask] = {
+        "replay": Verify(decision["executionId"]),
+        "description": Describe(authority.job, release),
+        "output-check verification": VerifyOutputCheck(check["checkId"]),
+    }
+    authority.answers[made.asks[answer]] = authority.good_answer(others[answer])
     assert not (await made.verdict(way)).allow

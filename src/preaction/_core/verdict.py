@@ -6,7 +6,7 @@ Requirements G31–G36. A verdict is a value; `ActionDenied` carries one where s
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from preaction._core.call import plain
 from preaction._core.denied import CheckName, Code, Denied
@@ -106,7 +106,7 @@ def verdict_of(judgement: Judgement, trail: Trail, *, tool: Any, session_id: Any
         allow=isinstance(judgement, (Allowed, Ungated)),
         reason=judgement.reason,
         code=code,
-        tool=tool if isinstance(tool, str) else type(tool).__name__,
+        tool=tool_name(tool),
         session_id=session_id,
         enforced=enforced,
         escalate=trail.escalate,
@@ -118,6 +118,13 @@ def verdict_of(judgement: Judgement, trail: Trail, *, tool: Any, session_id: Any
         failed=denied.check if denied else None,
         _trail=trail,
     )
+
+
+def tool_name(tool: object) -> str:
+    """The tool as a text to log and to hash, whatever was given for it; no code of the object itself runs."""
+    if not issubclass(type(tool), str):
+        return type(tool).__name__
+    return str.__str__(cast("str", tool)).encode("utf-8", "backslashreplace").decode()
 
 
 def _spell_out(value: Any, path: str, large: list[str]) -> Any:
