@@ -400,10 +400,12 @@ def test_g40_an_interrupt_in_the_callback_leaves_as_it_came_and_the_use_stays(er
 
 def test_g40_the_callback_runs_after_a_use_is_stored() -> None:
     codes: list[str] = []
-    gate, authority = helpdesk(
-        rule={"once": "decision"},
-        on_verdict=lambda tool, verdict: codes.append(gate.preview(SESSION, REPLY, reply()).code),
-    )
+    gate: ActionGate
+
+    def on_verdict(tool: str, verdict: Verdict) -> None:
+        codes.append(gate.preview(SESSION, REPLY, reply()).code)
+
+    gate, authority = helpdesk(rule={"once": "decision"}, on_verdict=on_verdict)
     decided(gate, authority)
     assert check(gate).allow
     assert codes == ["already_used"]
@@ -476,9 +478,8 @@ def test_g41_names_in_snake_case_are_read_too() -> None:
 def test_g41_our_models_are_read_as_well_as_mappings() -> None:
     gate, authority = helpdesk()
     decided(gate, authority)
-    for question, model in zip(
-        answers(authority), (Verification, JobDescription, OutputCheckVerification), strict=True
-    ):
+    models: list[type[BaseModel]] = [Verification, JobDescription, OutputCheckVerification]
+    for question, model in zip(answers(authority), models, strict=True):
         authority.answers[question] = model.model_validate(authority.good_answer(question))
     assert check(gate).allow
 
@@ -610,9 +611,13 @@ SHAPES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a list of one block object": lambda value: [SimpleNamespace(**text(value))],
     "one text block among others": lambda value: [IMAGE, text(value), IMAGE],
 }
-UNDER_RESULT = {
-    f"{name} under result": lambda value, shape=shape: {"result": shape(value)} for name, shape in SHAPES.items()
-}
+
+
+def under_result(shape: Callable[[dict[str, Any]], Any]) -> Callable[[dict[str, Any]], Any]:
+    return lambda value: {"result": shape(value)}
+
+
+UNDER_RESULT = {f"{name} under result": under_result(shape) for name, shape in SHAPES.items()}
 every_shape = pytest.mark.parametrize("shape", (SHAPES | UNDER_RESULT).values(), ids=SHAPES | UNDER_RESULT)
 
 
@@ -907,7 +912,7 @@ every_form = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 Form: TypeAlias = Callable[[Callable[..., Any]], Any]
 
 
-def functions(authority: FakeAuthority, form: Form = FORMS["a plain function"], **own: Callable[..., Any]) -> Any:
+def functions(authority: FakeAuthority, form: Form = FORMS["a plain function"], **own: Any) -> Any:
     """The three callables in one form, answering as `authority`, save for those of one's `own`."""
 
     def answer(which: str) -> Callable[..., Any]:
@@ -991,7 +996,7 @@ async def test_a_plain_function_that_hangs_denies_at_the_deadline(which: str, wa
         left.set()
         return authority.good_answer(ASKS[which](*args))
 
-    gate, _ = helpdesk(authority=authority, deadline_s=SOON, **functions(authority, **{which: hang}))
+    gate, _ = helpdesk(authority=authority, deadline_s=SOON, **{**functions(authority), which: hang})
     decided(gate, authority)
     try:
         verdict = await ask(gate, way)

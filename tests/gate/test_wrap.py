@@ -437,7 +437,7 @@ def test_g42_an_observed_call_runs_with_its_arguments_as_they_came(allowed: bool
 
 def test_g42_an_observed_call_that_does_not_bind_fails_as_it_would_without_a_gate() -> None:
     gate, desk = ready(mode="observe"), Desk()
-    guarded = gate.wrap(REPLY, desk.reply)
+    guarded: Callable[..., str] = gate.wrap(REPLY, desk.reply)
     with gate.session(SESSION), pytest.raises(TypeError):
         guarded(TICKET)
 
