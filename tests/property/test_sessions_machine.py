@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kit import SESSION, gate_for, reply_rule
 from preaction import ActionGate
@@ -72,6 +72,12 @@ class Session(RuleBasedStateMachine):
         if held is None or at >= held.at:
             self.standing[case] = Standing(decision, at, outcome == "billing-question")
 
+    @rule(case=cases, text=texts)
+    def decide_and_check(self, case: str, text: str) -> None:
+        """All that a reply needs, so that calls are allowed often enough to be denied for a reason."""
+        self.record_a_decision(case, "billing-question", 0)
+        self.check_a_text(case, text, True)
+
     @rule(case=cases)
     def record_one_that_can_not_be_read(self, case: str) -> None:
         decision = self.authority.decide(case)
@@ -84,7 +90,6 @@ class Session(RuleBasedStateMachine):
         decision = self.authority.decide(case, outcome=None)
         self.gate.record_result(SESSION, "felspar__get_job_decision", {}, {**decision, "isError": True})
 
-    @precondition(lambda self: any(held.decision for held in self.standing.values()))
     @rule(case=cases, text=texts, passed=st.booleans())
     def check_a_text(self, case: str, text: str, passed: bool) -> None:
         held = self.standing.get(case)
@@ -93,7 +98,7 @@ class Session(RuleBasedStateMachine):
             self.gate.record_result(SESSION, "felspar__check_output", {}, check)
             self.passed[held.decision["executionId"], text] = passed
 
-    @rule(minutes=st.sampled_from([1, 20, 59, 60]))
+    @rule(minutes=st.sampled_from([1, 1, 20, 60]))
     def let_time_pass(self, minutes: int) -> None:
         self.clock.advance(minutes=minutes)
 
