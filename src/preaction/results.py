@@ -22,6 +22,8 @@ class Result:
     content: dict[str, Any]
 
 
+OWN_FIELDS: Final = frozenset(("executionId", "execution_id", "checkId", "check_id", "case"))
+
 ERROR: Final = Result("error", {})
 UNREADABLE: Final = Result("unreadable", {})
 
@@ -79,7 +81,9 @@ def _fields(result: object) -> Mapping[str, Any] | None:
 
 
 def _inner(fields: Mapping[str, Any]) -> object:
-    """What the fields wrap, or the fields themselves."""
+    """What the fields wrap, or the fields themselves: a decision or check with a field of such a name wraps nothing."""
+    if not OWN_FIELDS.isdisjoint(fields):
+        return fields
     for name in ("structuredContent", "structured_content"):
         if fields.get(name) is not None:
             return fields[name]

@@ -730,6 +730,19 @@ def test_g43_an_unreadable_decision_that_names_its_case_undoes_an_older_one_in_e
     assert authority.asked == []
 
 
+@pytest.mark.parametrize(
+    "more", [{"content": []}, {"content": [text({})]}, {"structuredContent": {}}, {"structured_content": "x"}], ids=str
+)
+def test_g43_a_decision_that_has_a_field_of_such_a_name_is_still_the_decision(more: dict[str, Any]) -> None:
+    gate, authority = helpdesk()
+    decision = authority.decide(TICKET)
+    gate.decisions.record(SESSION, result=decision | more)
+    gate.output_checks.record(SESSION, authority.check_output(decision, {"body": BODY}) | more)
+    assert check(gate).allow
+    gate.decisions.record(SESSION, result=authority.decide(TICKET, outcome=None) | more)
+    assert check(gate).code == "undecided"
+
+
 @pytest.mark.parametrize("tool", ["search", DECISION_TOOL.upper(), f" {DECISION_TOOL}", OUTPUT_CHECK_TOOL, "", None])
 def test_g43_only_the_decision_tools_own_results_are_recorded_as_decisions(tool: Any) -> None:
     gate, authority = helpdesk()
