@@ -196,6 +196,19 @@ class ActionGate:
         """Whether a rule names this tool."""
         return tool in self._book.rules
 
+    def records(self, tool: str) -> bool:
+        """Whether this is the decision tool or the output-check tool."""
+        return tool in self._book.own_tools
+
+    def knows(self, tool: str) -> bool:
+        """Whether this tool is gated, or one whose results are recorded."""
+        return self.is_gated(tool) or self.records(tool)
+
+    @property
+    def time_limit_s(self) -> float:
+        """After how many seconds at the latest a check has its verdict, unless a store or a callback hangs."""
+        return self._deadline_s + 1.0
+
     def acts_once(self, tool: str) -> bool:
         """Whether the rule of this tool uses up a decision or a case."""
         rule = self._book.rules.get(tool)

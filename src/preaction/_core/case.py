@@ -33,7 +33,12 @@ class Sought(NamedTuple):
 def seek(call: Call, rule: Rule, book: RuleBook) -> Sought | Denied:
     """Read recipients, subject and id off the call: G9 (the field), G11, G12a, G15, G29, and G38 (a session at all)."""
     if not isinstance(call.session_id, str) or not call.session_id:
-        return deny("no_session", "case", "the call came without a session id, so no decision can be found for it")
+        return deny(
+            "no_session",
+            "case",
+            "the call came without a session id, so no decision can be found for it",
+            "the developer has to tell the adapter the session, or to make the call inside gate.session(...)",
+        )
     recipients = _recipients(call, rule)
     if isinstance(recipients, Denied):
         return recipients

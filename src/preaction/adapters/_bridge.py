@@ -1,0 +1,149 @@
+"""What every adapter shares: from a runtime's call to the gate and back, and results into the session.
+
+An adapter has three parts: it reads the runtime's objects into a tool name, arguments and a session, asks here, and
+turns the answer into its runtime's own kind of denial. Here nothing lets a call through by failing (A2): an exception
+is a denial with a text. A cancellation leaves as it came.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from preaction._core.verdict import Verdict, denial_text
+from preaction.errors import ConfigurationError, MisuseError
+from preaction.gate import ActionGate
+
+log = logging.getLogger("preaction")
+
+FAILED: Final = "Denied, nothing was done: the gate's adapter itself failed on this call; hand the case to a person."
+MALFORMED: Final = "Denied, nothing was done: the arguments are not one JSON object; send them as one and call again."
+MAX_HELD: Final = 10_000
+"""Sessions whose last batch of results is held back."""
+
+C = TypeVar("C")
+SessionOf = Callable[[C], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """The call may run. `arguments` are what to run it with: a fresh copy of what was checked; None: as they came."""
+
+    tool: str
+    session_id: str | None
+    batch: object
+    arguments: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The call must not run; `text` is what the model is shown. `verdict` is None where the adapter itself failed."""
+
+    text: str
+    verdict: Verdict | None = None
+
+
+class Bridge(Generic[C]):
+    """One gate in one runtime. `C` is the runtime's context object, which `session_of` reads the session id off.
+
+    `session` is the user's own resolver and goes first; then the runtime's id, then `with gate.session(…)`. Results of
+    the decision tool and the output-check tool are recorded by `ran`. Those of one parallel batch (the calls of one
+    turn of the model) count only for calls of other batches: the model could not have seen them (A5). A session whose
+    result could not be recorded is denied from then on, since what it knows has a hole.
+    """
+
+    def __init__(self, gate: ActionGate, *, session: SessionOf[C] | None, session_of: SessionOf[C]) -> None:
+        if not isinstance(gate, ActionGate):
+            raise ConfigurationError("gate: an ActionGate is needed, as create_action_gate makes it")
+        self.gate = gate
+        self._resolvers = [resolver for resolver in (session, session_of) if resolver is not None]
+        self._held: OrderedDict[str, list[tuple[object, str, object]]] = OrderedDict()
+        self._lost: set[str] = set()
+        self._lock = threading.RLock()
+
+    # Before -----------------------------------------------------------------------------------------------------------
+
+    def ask(
+        self, tool: str, arguments: object, context: C, *, names: Sequence[str] = (), batch: object = None
+    ) -> Go | Stop:
+        """May this call run? `names` are further names of the tool, such as that of the resolved object (A7)."""
+        try:
+            tool, session_id = self._prepare(tool, names, context, batch)
+            if not isinstance(arguments, Mapping):
+                return Stop(MALFORMED)
+            return self._answer(self.gate.check(session_id, tool, arguments), session_id, batch)
+        except Exception as error:  # noqa: BLE001
+            return _failed(error)
+
+    async def aask(
+        self, tool: str, arguments: object, context: C, *, names: Sequence[str] = (), batch: object = None
+    ) -> Go | Stop:
+        """As `ask`, from an event loop."""
+        try:
+            tool, session_id = self._prepare(tool, names, context, batch)
+            if not isinstance(arguments, Mapping):
+                return Stop(MALFORMED)
+            async with asyncio.timeout(self.gate.time_limit_s):
+                verdict = await self.gate.acheck(session_id, tool, arguments)
+            return self._answer(verdict, session_id, batch)
+        except Exception as error:  # noqa: BLE001
+            return _failed(error)
+
+    def _prepare(self, tool: str, names: Sequence[str], context: C, batch: object) -> tuple[str, str | None]:
+        """The name to judge by and the session, with what its earlier batches left recorded."""
+        known = {name for name in (tool, *names) if self.gate.knows(name)}
+        if len(known) > 1:
+            raise ConfigurationError("one call by two names that the gate knows")
+        found = (resolver(context) for resolver in self._resolvers)
+        session_id = next((one for one in found if one is not None), self.gate.current_session)
+        with self._lock:
+            held = self._held.pop(session_id, []) if isinstance(session_id, str) else []
+            for batch_of, recorded, result in held:
+                if batch_of == batch:
+                    self._hold(str(session_id), batch_of, recorded, result)
+                else:
+                    self._record(str(session_id), recorded, result)
+            if session_id in self._lost:
+                raise MisuseError("a result of this session could not be recorded")
+        return (known.pop() if known else tool), session_id
+
+    def _answer(self, verdict: Verdict, session_id: str | None, batch: object) -> Go | Stop:
+        if verdict.blocks:
+            return Stop(denial_text(verdict), verdict)
+        checked = verdict.arguments if verdict.code == "allowed" else None
+        return Go(verdict.tool, session_id, batch, checked)
+
+    # After ------------------------------------------------------------------------------------------------------------
+
+    def ran(self, go: Go, result: object) -> None:
+        """The call ran and gave `result`, without an error. Never called for a denied or failed call (A4)."""
+        if not self.gate.records(go.tool) or not go.session_id:
+            return
+        with self._lock:
+            if go.batch is None:
+                self._record(go.session_id, go.tool, result)
+                return
+            self._hold(go.session_id, go.batch, go.tool, result)
+            while len(self._held) > MAX_HELD:
+                session_id, held = self._held.popitem(last=False)
+                for _, tool, kept in held:
+                    self._record(session_id, tool, kept)
+
+    def _hold(self, session_id: str, batch: object, tool: str, result: object) -> None:
+        self._held.setdefault(session_id, []).append((batch, tool, result))
+        self._held.move_to_end(session_id)
+
+    def _record(self, session_id: str, tool: str, result: object) -> None:
+        try:
+            self.gate.record_result(session_id, tool, None, result)
+        except Exception as error:  # noqa: BLE001
+            log.error("a result could not be recorded, and its session is denied: %s", type(error).__name__)  # noqa: TRY400
+            self._lost.add(session_id)
+
+
+def _failed(error: Exception) -> Stop:
+    log.error("the adapter failed and denied the call: %s", type(error).__name__)  # never the message
+    return Stop(FAILED)
