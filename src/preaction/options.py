@@ -23,7 +23,7 @@ def read_book(
     *,
     job: str,
     tools: Mapping[str, ToolRule | Mapping[str, Any]],
-    own_tools: frozenset[str],
+    own_tools: frozenset[str] = frozenset(),
     releases: Sequence[str] | None,
     refuse_fields: Sequence[str],
     test_recipients: Sequence[str] | None,
