@@ -32,7 +32,7 @@ GATED_FILES := $(subst $(space),$(comma),$(foreach room,$(GATED),src/preaction/$
 
 .PHONY: help
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(READY)  ## create .venv with everything needed (again when pyproject.toml changed)
@@ -126,7 +126,13 @@ test-nightly: $(READY)  ## property tests with many more examples, and tests mar
 test-lowest: $(LOWEST_READY)  ## the fast suite with the oldest dependencies that pyproject.toml allows
 	$(LOWEST)/bin/python -m pytest $(PYTEST_ARGS)
 
+# Some of them, or with options: make test-runtimes RUNTIMES='langchain --newest'
+RUNTIMES ?=
+.PHONY: test-runtimes
+test-runtimes: $(READY)  ## the adapters, each in an environment with its own runtime, newest and oldest
+	$(BIN)/python tests/adapters/run_runtimes.py $(RUNTIMES)
+
 .PHONY: clean
-clean:  ## remove what was built, measured and cached; keep .venv
+clean:  ## remove what was built, measured and cached; keep .venv and .venv-runtimes
 	rm -rf dist site mutants .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(LOWEST)
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
