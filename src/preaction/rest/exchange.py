@@ -25,6 +25,7 @@ Answer = TypeVar("Answer")
 
 _ISSUED_ID: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_:~.-]{0,199}")
 _NAME_LIMIT: Final = 200
+_WRITER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def body_of(operation: str, parts: Mapping[str, object]) -> bytes:
     """A request's body: those `parts` that are not `None`, as JSON; `MisuseError` for what has no JSON form."""
     try:
         given = {name: part for name, part in parts.items() if part is not None}
-        return json.dumps(given, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        return _WRITER.encode(given).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise MisuseError(f"{operation}: the request has no JSON form ({type(error).__name__})") from None
 

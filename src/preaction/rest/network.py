@@ -1,8 +1,9 @@
 """One pool of connections that keeps an absolute deadline, and no setting of the environment.
 
-Imported when a client is built, because it imports httpcore: the machine inside httpx, used without httpx's client
-and transport because only here can one put a network backend (and it halves the CPU of a request). No redirects, no
-cookies, no `HTTP_PROXY`, no netrc: there is nothing here that knows of them.
+Imported when a client is built, because it imports httpcore, the machine inside httpx. It is used bare because httpx's
+own transport takes no network backend, which is where a deadline can be kept; and an exchange takes about half as long
+as through httpx's client, three quarters as long as through its transport. No redirects, no cookies, no `HTTP_PROXY`,
+no netrc: nothing here knows of them.
 """
 
 import socket

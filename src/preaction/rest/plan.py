@@ -41,8 +41,10 @@ class Plan:
 
     def questions(self) -> list[Question[Any]]:
         """What to put next, all at the same time; nothing when every ask has its answer."""
-        apart = [self._open[ask] for ask in self._apart()]
-        return [self._joint.question(self._open[self._joint.verify]), *apart] if self._joint else apart
+        if self._joint is None:
+            return list(self._open.values())
+        apart = [self._open[ask] for ask in self._apart(self._joint)]
+        return [self._joint.question(self._open[self._joint.verify]), *apart]
 
     def settle(self, outcomes: Sequence[object]) -> None:
         """Take what became of the questions that were put."""
@@ -51,16 +53,16 @@ class Plan:
             if self._refused and not isinstance(self.answers[self._refused.verify], Unavailable):
                 self._ignored.update(self._refused.wishes)  # what it refused was the wish, not the question
         else:
-            joint, apart, self._joint = self._joint, self._apart(), None
-            self._take(dict(zip(apart, outcomes[1:], strict=True)))
+            joint, self._joint = self._joint, None
+            self._take(dict(zip(self._apart(joint), outcomes[1:], strict=True)))
             if isinstance(outcomes[0], Failure) and outcomes[0].status in _REFUSALS:
                 self._refused = joint
             else:
                 self._take(joint.answers(outcomes[0], self._ignored))
         self._open = {ask: question for ask, question in self._open.items() if ask not in self.answers}
 
-    def _apart(self) -> list[Ask]:
-        return [ask for ask in self._open if self._joint is None or ask not in self._joint.asks]
+    def _apart(self, joint: "Joint") -> list[Ask]:
+        return [ask for ask in self._open if ask not in joint.asks]
 
     def _take(self, outcomes: Mapping[Ask, object]) -> None:
         for ask, outcome in outcomes.items():
@@ -89,9 +91,9 @@ class Joint:
         return cls(verifies[0], describes[0] if describes else None, tuple(checks[:_MOST_CHECKS]))
 
     @property
-    def asks(self) -> set[Ask]:
+    def asks(self) -> tuple[Ask, ...]:
         """The asks that this one request may answer."""
-        return {self.verify, *self.checks, *([self.describe] if self.describe else [])}
+        return (self.verify, *self.checks) if self.describe is None else (self.verify, self.describe, *self.checks)
 
     @property
     def wishes(self) -> dict[str, object]:
