@@ -10,10 +10,13 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import pytest
 
+import preaction.drive as drive_module
+from kit import REPLY, SESSION, decided, helpdesk, reply, shown
 from preaction import create_action_gate
 from preaction._core.facts import (
     Ask,
@@ -241,11 +244,12 @@ async def test_what_one_driver_reads_the_other_remembers(way: Way) -> None:
         {**DESCRIPTION, "release": "2026-11-03.2"},
         {**DESCRIPTION, "job": "triage-mail"},
         {**DESCRIPTION, "outcomes": "all"},
+        MappingProxyType({**DESCRIPTION, "facts": {"amount": float("nan")}}),
         JobDescription.model_validate({**DESCRIPTION, "release": "2026-11-03.2"}),
         None,
         Unavailable("closed"),
     ],
-    ids=["other release", "other job", "mistyped", "other release as a model", "none", "unavailable"],
+    ids=["other release", "other job", "mistyped", "not JSON", "other release as a model", "none", "unavailable"],
 )
 async def test_only_a_description_that_is_bound_to_its_question_is_remembered(answer: object, way: Way) -> None:
     given = [answer, DESCRIPTION]
@@ -324,7 +328,7 @@ def _raise(error: BaseException) -> Any:
 
 
 @every_way
-@pytest.mark.parametrize("returned", [None, 7, "ab", [VERIFY], object()], ids=repr)
+@pytest.mark.parametrize("returned", [None, 7, "ab", [VERIFY], object()], ids=shown)
 async def test_a_source_that_returns_no_mapping_has_failed(returned: object, way: Way) -> None:
     source = Failing(lambda: returned)
     got = await answers(way, Facts(source, source, source), VERIFY, CHECK)
@@ -359,7 +363,7 @@ async def test_answers_come_in_the_order_of_their_asks(way: Way) -> None:
 
 
 @every_way
-@pytest.mark.parametrize("returned", [None, 7, "yes", True, b"{}", [], object(), Odd()], ids=repr)
+@pytest.mark.parametrize("returned", [None, 7, "yes", True, b"{}", [], object(), Odd()], ids=shown)
 async def test_whatever_a_callable_returns_arrives_as_it_is(returned: object, way: Way) -> None:
     got = await answers(way, plain_facts(verify=lambda execution_id: returned), VERIFY)
     assert got[VERIFY] is returned
@@ -402,7 +406,7 @@ class Watched:
 
 
 @every_way
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), Signal(), Odd(), StopIteration()], ids=repr)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), Signal(), Odd(), StopIteration()], ids=shown)
 async def test_what_the_session_raises_leaves_the_driver_and_closes_the_procedure(
     error: BaseException, way: Way
 ) -> None:
@@ -414,7 +418,7 @@ async def test_what_the_session_raises_leaves_the_driver_and_closes_the_procedur
 
 
 @every_way
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), Signal()], ids=repr)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), Signal()], ids=shown)
 @pytest.mark.parametrize("kind", ["plain", "coroutine", "source"])
 def test_an_interrupt_in_a_fetch_decides_nothing(kind: str, error: BaseException, way: Way) -> None:
     def plain(execution_id: str) -> object:
@@ -583,6 +587,15 @@ async def test_when_every_thread_hangs_calls_are_denied_in_time_and_go_on_afterw
     assert allowed.allow, allowed
 
 
+@every_way
+async def test_without_a_source_of_output_checks_none_is_confirmed(way: Way) -> None:
+    gate, authority = helpdesk(verify_output_check=None)
+    decided(gate, authority)
+    call = (SESSION, REPLY, reply())
+    verdict = gate.check(*call) if way == "thread" else await gate.acheck(*call)
+    assert (verdict.allow, verdict.code) == (False, "verify_failed")
+
+
 def _gate_of_functions(authority: FakeAuthority, deadline_s: float = SOON) -> Any:
     """A gate over plain functions, with a decision on HC-1201 in the session `chat`."""
     gate = create_action_gate(
@@ -660,6 +673,16 @@ def test_a_child_forked_while_every_thread_is_busy_can_still_check() -> None:
             finally:
                 os._exit(2)
         assert _exit_code(child) == 0
+
+
+def test_a_forked_child_starts_without_its_parents_threads_and_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = threading.Lock()
+    held.acquire()
+    monkeypatch.setattr(drive_module._Pool, "executor", "the parent's threads")
+    monkeypatch.setattr(drive_module._Pool, "lock", held)
+    drive_module._forget_pool()
+    assert drive_module._Pool.executor is None
+    assert not drive_module._Pool.lock.locked()
 
 
 def _exit_code(child: int) -> int:

@@ -192,8 +192,8 @@ def _arguments(ask: Ask) -> tuple[str, ...]:
             return (execution_id,)
         case Describe(job, release):
             return (job, release)
-        case VerifyOutputCheck(check_id):
-            return (check_id,)
+        case _:
+            return (ask.check_id,)
 
 
 def _settle(source: Source, asks: Sequence[Ask], deadline_s: float) -> Mapping[Ask, object]:

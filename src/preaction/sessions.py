@@ -45,10 +45,15 @@ class Sessions:
             case Recall():
                 return self._memory(session, ask)
             case RecallTexts(execution_id, digest):
-                found = [(output, *json.loads(value)) for output, value in self._store.read(session, _texts(execution_id, digest))]
+                found = [
+                    (output, *json.loads(value))
+                    for output, value in self._store.read(session, _texts(execution_id, digest))
+                ]
                 latest_first = sorted(found, key=lambda one: str(one[-1]), reverse=True)
-                return tuple([KnownText(id, output, release, passed) for output, id, release, passed, _ in latest_first])
-            case Use():
+                return tuple(
+                    [KnownText(id, output, release, passed) for output, id, release, passed, _ in latest_first]
+                )
+            case _:
                 return self._use(session, ask)
 
     def _memory(self, session: str, ask: Recall) -> Memory:

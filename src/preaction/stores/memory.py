@@ -130,7 +130,7 @@ class MemoryStore:
     def _age_out(self, current: _Session) -> None:
         """Drop the sessions idle longest while there are too many; never the one being written to."""
         too_old = self._clock() - self._idle_s
-        while self._sessions:
+        while True:  # `current` is held, so this ends there at the latest
             oldest = next(iter(self._sessions.values()))
             crowded = len(self._sessions) > self._max_sessions or self._slots > self._max_slots
             if oldest is current or not (crowded or oldest.touched < too_old):
