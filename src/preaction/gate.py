@@ -205,6 +205,11 @@ class ActionGate:
         return self.is_gated(tool) or self.records(tool)
 
     @property
+    def known_tools(self) -> frozenset[str]:
+        """Every tool that this gate knows: those with a rule, the decision tool and the output-check tool."""
+        return frozenset(self._book.rules) | self._book.own_tools
+
+    @property
     def time_limit_s(self) -> float:
         """After how many seconds at the latest a check has its verdict, unless a store or a callback hangs."""
         return self._deadline_s + 1.0

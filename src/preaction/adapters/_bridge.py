@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -63,6 +63,18 @@ class Bridge(Generic[C]):
         self._held: OrderedDict[str, list[tuple[object, str, object]]] = OrderedDict()
         self._lost: set[str] = set()
         self._lock = threading.RLock()
+
+    def require(self, found: Iterable[str], *, uncovered: Iterable[str] = (), accept: Iterable[str] = ()) -> None:
+        """Refuse an installation that leaves a gap (A8), unless `accept` lists the name.
+
+        `found` are the tools that the adapter covers, `uncovered` those it saw and can't cover. Raises
+        `ConfigurationError` naming them, and every tool that the gate knows and that was not found.
+        """
+        accepted = set(accept)
+        if missing := self.gate.known_tools - set(found) - accepted:
+            raise ConfigurationError(f"no tool here is called {', '.join(sorted(missing))}; known: {sorted(set(found))}")
+        if open_ := set(uncovered) - accepted:
+            raise ConfigurationError(f"not covered by the gate, to be listed in accept=: {', '.join(sorted(open_))}")
 
     # Before -----------------------------------------------------------------------------------------------------------
 
