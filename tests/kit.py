@@ -4,6 +4,7 @@
 `gate, authority = company()`, `decided(gate, authority, "acme.example")`, `gate.check(SESSION, MAIL, mail())`: too.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -115,3 +116,8 @@ def assert_denied(verdict: Verdict, code: str, failed: str | None = "fields") ->
     assert verdict.reason.isascii()
     assert verdict.reason.isprintable()
     assert "\n" not in verdict.reason
+
+
+def shown(value: object) -> str:
+    """A value in the name of a test, without its address: two workers must give a test the same name."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit import MAIL, REPLY, SESSION, TICKET, company, decided, helpdesk, mail, reply
+from kit import MAIL, REPLY, SESSION, TICKET, company, decided, helpdesk, mail, reply, shown
 from preaction._core.facts import Memory, Recall, RecallTexts, Use
 from preaction.errors import MisuseError
 from preaction.sessions import Sessions, write_rank
@@ -191,7 +191,7 @@ def test_g7_an_unreadable_one_is_found_by_its_entity_as_well(held: Sessions, aut
         "The case is decided.",
         None,
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_one_that_can_not_be_read_and_names_no_case_of_this_job_records_nothing(
     content: object, held: Sessions, authority: FakeAuthority, caplog: pytest.LogCaptureFixture
@@ -202,13 +202,13 @@ def test_one_that_can_not_be_read_and_names_no_case_of_this_job_records_nothing(
     assert _logged(caplog) == ["a decision result could not be read"]
 
 
-@pytest.mark.parametrize("job", [{}, {"job": None}, {"job": 7}], ids=repr)
+@pytest.mark.parametrize("job", [{}, {"job": None}, {"job": 7}], ids=shown)
 def test_one_that_can_not_be_read_and_names_no_job_counts_for_this_one(job: dict[str, Any], held: Sessions) -> None:
     held.record_decision(SESSION, {"case": {"id": TICKET}, **job})
     assert outcomes(held) == {TICKET: None}
 
 
-@pytest.mark.parametrize("case", [{}, {"case": None}, {"case": {"id": 7}}], ids=repr)
+@pytest.mark.parametrize("case", [{}, {"case": None}, {"case": {"id": 7}}], ids=shown)
 def test_one_that_can_not_be_read_and_names_an_entity_alone_counts_for_its_case(
     case: dict[str, Any], held: Sessions, authority: FakeAuthority
 ) -> None:
@@ -230,7 +230,7 @@ def test_an_entity_of_the_wrong_type_names_nothing(held: Sessions) -> None:
     assert recall(held, "7").named == ()
 
 
-@pytest.mark.parametrize("wanted", [{"entity": "HC-1202"}, {"entity": ""}, {"job": "answer-company"}], ids=repr)
+@pytest.mark.parametrize("wanted", [{"entity": "HC-1202"}, {"entity": ""}, {"job": "answer-company"}], ids=shown)
 @pytest.mark.parametrize("readable", [True, False], ids=["readable", "unreadable"])
 def test_g7_a_record_for_another_entity_or_job_than_the_one_given_raises_and_records_nothing(
     readable: bool, wanted: dict[str, Any], held: Sessions, authority: FakeAuthority
@@ -346,7 +346,7 @@ def test_g26_a_check_counts_for_its_execution_its_text_and_its_session_alone(hel
     assert known_texts(held, check, session="other") == []
 
 
-@pytest.mark.parametrize("spoilt", [{"passed": "true"}, {"checkedAt": None}, {"isError": True}], ids=repr)
+@pytest.mark.parametrize("spoilt", [{"passed": "true"}, {"checkedAt": None}, {"isError": True}], ids=shown)
 def test_an_output_check_that_can_not_be_read_or_is_an_error_is_logged_and_not_recorded(
     spoilt: Mapping[str, Any], held: Sessions, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -27,6 +27,7 @@ from kit import (
     mail,
     reply,
     reply_rule,
+    shown,
 )
 from preaction import ActionGate, ConfigurationError, Verdict, denial_text
 from preaction._core.facts import Describe, Verify
@@ -248,7 +249,7 @@ def test_g07_a_result_that_names_no_case_is_logged_and_changes_nothing(
         {"case": object()},
         {"job": b"triage-ticket"},
     ],
-    ids=repr,
+    ids=shown,
 )
 @pytest.mark.parametrize("wrapped", [lambda made: made, lambda made: {"structuredContent": made, "content": []}])
 def test_g07_a_decision_that_is_not_json_leaves_the_case_that_it_names_undecided(odd: Any, wrapped: Any) -> None:
@@ -301,7 +302,7 @@ def test_g07_an_unreadable_decision_counts_for_the_case_that_its_entity_names() 
         {"entity": "HC-9", "job": "triage-ticket"},
         {"entity_id": TICKET, "entity": "HC-9"},
     ],
-    ids=repr,
+    ids=shown,
 )
 @pytest.mark.parametrize("readable", [True, False])
 def test_g07_a_record_for_another_entity_or_job_raises_and_records_nothing(given: Any, readable: bool) -> None:
@@ -463,7 +464,7 @@ def test_g09_an_id_is_trimmed_of_white_space_around_it_and_of_nothing_else(white
         -(2**53) - 1,
         10**40,
     ],
-    ids=repr,
+    ids=shown,
 )
 @pytest.mark.parametrize("match", ["exact", "case-insensitive"])
 def test_g09_what_is_not_exactly_one_id_denies_before_anything_is_asked(value: Any, match: str) -> None:
@@ -685,7 +686,7 @@ TICKETS = {"kind": "ticket", "identity": "provided", "match": "exact"}
         (None, COMPANY_SUBJECT),
         ({**TICKETS, "identity": "issued"}, {**TICKETS, "identity": "derived"}),
     ],
-    ids=repr,
+    ids=shown,
 )
 @pytest.mark.parametrize("order", [1, -1])
 def test_g10_releases_of_one_session_whose_subjects_disagree_deny(first: Any, second: Any, order: int) -> None:
@@ -840,7 +841,7 @@ def in_test_mode(tester: Any = (TESTER,), **rule: Any) -> tuple[ActionGate, Fake
         ({"to": None}, "recipient_not_allowed"),
         ({"to": [], "cc": None}, "recipient_not_allowed"),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_g29_in_test_mode_every_recipient_is_a_test_recipient_and_there_is_one(
     fields: dict[str, Any], code: str | None

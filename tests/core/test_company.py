@@ -19,6 +19,7 @@ from kit import (
     helpdesk,
     mail,
     reply,
+    shown,
 )
 from preaction import ActionGate, ConfigurationError, Verdict
 from preaction._core.facts import Describe
@@ -199,7 +200,7 @@ def test_g11_holds_for_entity_rules_too(recipient: str) -> None:
     assert authority.asked == []
 
 
-@pytest.mark.parametrize("value", [5, True, False, 0, 1.5, [None], [5], ["orders@acme.example", None], [""]], ids=repr)
+@pytest.mark.parametrize("value", [5, True, False, 0, 1.5, [None], [5], ["orders@acme.example", None], [""]], ids=shown)
 @pytest.mark.parametrize("field", ["to", "cc", "bcc"])
 def test_g11_a_recipient_that_is_no_string_denies(field: str, value: Any) -> None:
     gate, authority = deciding(ACME)
@@ -211,7 +212,7 @@ def test_g11_a_recipient_that_is_no_string_denies(field: str, value: Any) -> Non
 @pytest.mark.parametrize(
     "value",
     [{"address": "x@evil.example"}, [{"address": "x@evil.example"}], [["orders@acme.example"]], {}, [[]]],
-    ids=repr,
+    ids=shown,
 )
 def test_g11_a_recipient_in_an_object_or_in_a_list_of_lists_denies_even_where_the_field_is_open(value: Any) -> None:
     gate, authority = deciding(ACME, rule={"fields": ["to.*", "cc", "bcc", "subject", "body"]})
@@ -253,7 +254,7 @@ def test_g11_a_plain_address_is_allowed_alone_and_in_a_list(recipient: str) -> N
         {"to": [], "bcc": ["orders@acme.example"]},
         {"TO": ["orders@acme.example"], "to": ...},
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_g11_null_and_an_empty_list_count_as_absent_and_one_recipient_in_all_is_enough(fields: dict[str, Any]) -> None:
     gate, _ = deciding(ACME)
@@ -262,7 +263,7 @@ def test_g11_null_and_an_empty_list_count_as_absent_and_one_recipient_in_all_is_
 
 
 @pytest.mark.parametrize(
-    "fields", [{"to": None}, {"to": []}, {"to": ...}, {"to": None, "cc": [], "bcc": None}], ids=repr
+    "fields", [{"to": None}, {"to": []}, {"to": ...}, {"to": None, "cc": [], "bcc": None}], ids=shown
 )
 def test_g11_a_company_case_needs_a_recipient(fields: dict[str, Any]) -> None:
     gate, _ = deciding(ACME)
@@ -568,7 +569,7 @@ def test_g13_the_most_specific_case_stands_also_when_it_allows_nothing() -> None
         {"to": "orders@acme.example", "bcc": ["orders@eu.other.example"]},
         {"to": "orders@acme.example", "cc": "orders@eu.acme.example"},  # a case of its own
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_g13_recipients_of_two_decided_companies_deny(fields: dict[str, Any]) -> None:
     gate, authority = deciding(ACME, "other.example", "eu.acme.example")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit import BODY, MAIL, REPLY, SESSION, TICKET, company, decided, helpdesk, mail, reply
+from kit import BODY, MAIL, REPLY, SESSION, TICKET, company, decided, helpdesk, mail, reply, shown
 from preaction import ActionDenied, ActionGate, Verdict, denial_text
 from preaction._core.facts import Describe, Unavailable, Verify, VerifyOutputCheck
 from preaction.stores.memory import MemoryStore
@@ -433,7 +433,7 @@ def test_g33_no_decision_on_this_company_quotes_the_single_release_too() -> None
     assert (verdict.code, verdict.escalate) == ("recipient_not_allowed", "Leave the ticket to the triage desk.")
 
 
-@pytest.mark.parametrize("answer", [Unavailable("it did not answer in time"), {}, None, {"job": "another"}], ids=str)
+@pytest.mark.parametrize("answer", [Unavailable("it did not answer in time"), {}, None, {"job": "another"}], ids=shown)
 def test_g33_a_description_that_can_not_be_had_leaves_the_denial_as_it_is(answer: object) -> None:
     desk = _, authority = helpdesk(releases=[RELEASE])
     authority.answers[DESCRIBE] = answer
@@ -442,7 +442,7 @@ def test_g33_a_description_that_can_not_be_had_leaves_the_denial_as_it_is(answer
 
 
 @pytest.mark.parametrize(
-    "unresolved", [None, {}, {"nextStep": None, "escalation": None}, {"escalation": "nobody"}], ids=str
+    "unresolved", [None, {}, {"nextStep": None, "escalation": None}, {"escalation": "nobody"}], ids=shown
 )
 def test_g33_there_is_no_next_step_where_the_unresolved_path_gives_none(unresolved: object) -> None:
     desk = _, authority = helpdesk()
@@ -472,7 +472,7 @@ def test_g34_the_hand_off_is_the_one_that_the_replay_names_and_its_why_is_the_re
     assert (escalation.id, escalation.trigger, escalation.why) == ("triage-desk", "the ticket fits no outcome", WHY)
 
 
-@pytest.mark.parametrize("named", [None, {"id": "nobody", "trigger": "", "why": ""}], ids=str)
+@pytest.mark.parametrize("named", [None, {"id": "nobody", "trigger": "", "why": ""}], ids=shown)
 def test_g34_there_is_no_hand_off_where_the_replay_names_none_that_the_release_has(named: object) -> None:
     desk = _, authority = helpdesk()
     decided(*desk, outcome="refund-review")

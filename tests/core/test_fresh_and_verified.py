@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kit import BODY, REPLY, SESSION, TICKET, decided, helpdesk, reply
+from kit import BODY, REPLY, SESSION, TICKET, decided, helpdesk, reply, shown
 from preaction import ActionGate, Verdict
 from preaction._core.facts import Ask, Describe, Unavailable, Verify, VerifyOutputCheck
 from preaction.errors import AuthorityError
@@ -433,7 +433,7 @@ def test_g19_an_output_check_with_any_other_id_is_not_asked_about(check_id: str)
         {"outcome": None},
         {"outcome": ""},
     ],
-    ids=str,
+    ids=shown,
 )
 def test_g20_a_replay_that_names_something_else_than_the_decision_denies(replay: dict[str, Any]) -> None:
     gate, authority = helpdesk()

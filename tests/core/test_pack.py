@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kit import REPLY, SESSION, decided, gate_for, helpdesk, reply
+from kit import REPLY, SESSION, decided, gate_for, helpdesk, reply, shown
 from preaction import ActionGate, Verdict
 from preaction._core.facts import Describe, Verify
 from preaction.testing import FakeAuthority
@@ -60,7 +60,7 @@ def test_g22_an_output_that_the_decided_outcome_lists_may_be_written() -> None:
         [{"id": "billing-question"}],
         [],
     ],
-    ids=str,
+    ids=shown,
 )
 def test_g22_an_output_that_the_decided_outcome_does_not_list_denies(outcomes: list[dict[str, Any]]) -> None:
     gate, authority = helpdesk()
@@ -208,7 +208,7 @@ def test_g25_an_undecided_case_denies() -> None:
         {"status": "undecided", "outcome": {"id": "billing-question"}},
         {"status": "decided", "outcome": None},
     ],
-    ids=str,
+    ids=shown,
 )
 def test_g25_status_and_outcome_must_both_say_decided(said: dict[str, Any]) -> None:
     gate, authority = helpdesk()
@@ -227,7 +227,9 @@ def test_g25_a_status_that_is_not_known_leaves_the_case_undecided(status: object
     assert authority.asked == []
 
 
-@pytest.mark.parametrize("other", [{"job": "close-ticket"}, {"job": ""}, {"release": "next"}, {"release": ""}], ids=str)
+@pytest.mark.parametrize(
+    "other", [{"job": "close-ticket"}, {"job": ""}, {"release": "next"}, {"release": ""}], ids=shown
+)
 def test_g25_a_description_of_another_job_or_release_denies(other: dict[str, str]) -> None:
     gate, authority = helpdesk()
     decided(gate, authority)

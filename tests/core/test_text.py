@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kit import BODY, REPLY, SESSION, TICKET, decided, helpdesk, reply
+from kit import BODY, REPLY, SESSION, TICKET, decided, helpdesk, reply, shown
 from preaction import ActionGate, Verdict
 from preaction._core.facts import Describe, VerifyOutputCheck
 from preaction.testing import FakeAuthority
@@ -251,7 +251,7 @@ def test_g26_a_failed_check_of_another_text_leaves_this_one_alone() -> None:
         {"checkId": 7},
         {"checkedAt": "soon"},
     ],
-    ids=str,
+    ids=shown,
 )
 def test_g26_a_check_that_can_not_be_read_is_not_recorded(changes: dict[str, object]) -> None:
     gate, authority, decision = only_decided()
@@ -366,7 +366,7 @@ def test_g26_without_an_output_check_in_the_rule_any_text_passes() -> None:
         {"contentDigest": content_digest({"body": BODY}).upper()},
         {"contentDigest": ""},
     ],
-    ids=str,
+    ids=shown,
 )
 def test_g27_a_confirmation_of_something_else_denies(answer: dict[str, object]) -> None:
     gate, authority = helpdesk()

@@ -28,6 +28,7 @@ from kit import (
     helpdesk,
     reply,
     reply_rule,
+    shown,
 )
 from preaction import ActionGate, ConfigurationError, Verdict, acheck_action, check_action
 from preaction._core.facts import Describe, Verify, VerifyOutputCheck
@@ -95,7 +96,7 @@ async def test_g37_an_action_is_checked_without_a_session() -> None:
         ({"rule": {"fields": ["ticketId", "body"]}}, "rule_invalid"),
         ({"refuse_fields": ["body"]}, "field_refused"),
     ],
-    ids=str,
+    ids=shown,
 )
 async def test_g37_the_same_checks_deny(changes: dict[str, Any], code: str) -> None:
     for verdict in (
@@ -351,7 +352,7 @@ def raising(error: BaseException | type[BaseException]) -> Callable[..., Any]:
     return fail
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=repr)
+@pytest.mark.parametrize("error", ERRORS, ids=shown)
 @every_way
 async def test_g40_a_callback_that_raises_on_an_allow_denies_the_call_and_the_use_stays(
     error: Exception, way: Way
@@ -374,7 +375,7 @@ async def test_g40_a_callback_that_raises_on_an_allow_denies_the_call_and_the_us
     assert (await ask(gate, way)).code == "already_used"
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=repr)
+@pytest.mark.parametrize("error", ERRORS, ids=shown)
 @every_way
 async def test_g40_a_callback_that_raises_on_a_denial_leaves_the_denial_as_it_is(error: Exception, way: Way) -> None:
     quiet, authority = helpdesk()
@@ -493,7 +494,7 @@ NEEDED = {
 
 
 @pytest.mark.parametrize(("which", "place"), [(which, place) for which, places in NEEDED.items() for place in places])
-@pytest.mark.parametrize("value", ["absent", None, 7, [], {}], ids=str)
+@pytest.mark.parametrize("value", ["absent", None, 7, [], {}], ids=shown)
 def test_g41_a_needed_field_that_is_missing_or_of_a_wrong_type_denies(which: str, place: str, value: object) -> None:
     gate, authority = helpdesk()
     decided(gate, authority)
@@ -512,7 +513,7 @@ def test_g41_a_needed_field_that_is_missing_or_of_a_wrong_type_denies(which: str
 
 
 @pytest.mark.parametrize("name", ["executionId", "release", "case", "status", "outcome", "decidedAt", "job"])
-@pytest.mark.parametrize("value", ["absent", None, 7, [], {}], ids=str)
+@pytest.mark.parametrize("value", ["absent", None, 7, [], {}], ids=shown)
 def test_g41_a_decision_that_lacks_or_mistypes_something_allows_nothing(name: str, value: object) -> None:
     gate, authority = helpdesk()
     decision = decided(gate, authority) | {name: value}
@@ -731,7 +732,9 @@ def test_g43_an_unreadable_decision_that_names_its_case_undoes_an_older_one_in_e
 
 
 @pytest.mark.parametrize(
-    "more", [{"content": []}, {"content": [text({})]}, {"structuredContent": {}}, {"structured_content": "x"}], ids=str
+    "more",
+    [{"content": []}, {"content": [text({})]}, {"structuredContent": {}}, {"structured_content": "x"}],
+    ids=shown,
 )
 def test_g43_a_decision_that_has_a_field_of_such_a_name_is_still_the_decision(more: dict[str, Any]) -> None:
     gate, authority = helpdesk()
@@ -951,7 +954,7 @@ async def test_the_three_callables_come_in_every_form(form: Form, way: Way) -> N
 
 
 @pytest.mark.parametrize("which", CALLABLES)
-@pytest.mark.parametrize("error", [*ERRORS, StopAsyncIteration(), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize("error", [*ERRORS, StopAsyncIteration(), asyncio.CancelledError()], ids=shown)
 @every_form
 @every_way
 async def test_a_callable_that_raises_denies(which: str, error: BaseException, form: Form, way: Way) -> None:
@@ -981,7 +984,7 @@ def test_an_interrupt_in_a_callable_decides_nothing(which: str, error: Any, form
 
 
 @pytest.mark.parametrize("which", CALLABLES)
-@pytest.mark.parametrize("answer", [None, True, "allow", [], {}, 7, object()], ids=str)
+@pytest.mark.parametrize("answer", [None, True, "allow", [], {}, 7, object()], ids=shown)
 @every_way
 async def test_an_odd_answer_of_a_callable_denies(which: str, answer: object, way: Way) -> None:
     authority = FakeAuthority()
@@ -1062,7 +1065,7 @@ STORE_METHODS = ["read", "read_many", "is_full", "claim"]
 
 
 @pytest.mark.parametrize("method", STORE_METHODS)
-@pytest.mark.parametrize("error", ERRORS, ids=repr)
+@pytest.mark.parametrize("error", ERRORS, ids=shown)
 @every_way
 async def test_a_store_that_raises_denies(method: str, error: Exception, way: Way) -> None:
     store = type("Broken", (MemoryStore,), {})()
@@ -1110,7 +1113,7 @@ class FailingClock(FakeClock):
         return super().__call__() if self.tells is None else self.tells()
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=repr)
+@pytest.mark.parametrize("error", ERRORS, ids=shown)
 @every_way
 async def test_a_clock_that_raises_denies(error: Exception, way: Way) -> None:
     clock = FailingClock()
@@ -1121,7 +1124,7 @@ async def test_a_clock_that_raises_denies(error: Exception, way: Way) -> None:
     assert (await ask(gate, way)).code == "gate_error"
 
 
-@pytest.mark.parametrize("time", [None, 0, "2026-11-30T09:00:00Z", datetime(2026, 11, 30, 9, 0)], ids=str)
+@pytest.mark.parametrize("time", [None, 0, "2026-11-30T09:00:00Z", datetime(2026, 11, 30, 9, 0)], ids=shown)
 def test_a_clock_that_tells_no_time_with_a_zone_denies(time: object) -> None:
     clock = FailingClock()
     gate, authority = helpdesk(authority=FakeAuthority(clock))
@@ -1161,7 +1164,7 @@ class Hostile(Mapping[str, Any]):
         return 2
 
 
-@pytest.mark.parametrize("error", ERRORS, ids=repr)
+@pytest.mark.parametrize("error", ERRORS, ids=shown)
 @every_way
 async def test_arguments_that_fail_while_they_are_read_deny(error: Exception, way: Way) -> None:
     gate, authority = helpdesk()

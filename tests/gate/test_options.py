@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kit import DECISION_TOOL, REPLY, SESSION, company, decided, gate_for, helpdesk, mail_rule, reply, reply_rule
+from kit import DECISION_TOOL, REPLY, SESSION, company, decided, gate_for, helpdesk, mail_rule, reply, reply_rule, shown
 from preaction import ActionGate, ConfigurationError, ToolRule, create_action_gate
 from preaction.stores.memory import MemoryStore
 from preaction.testing import FakeAuthority
@@ -31,20 +31,20 @@ def refused(place: str, **options: Any) -> bool:
 NO_NAMES = ["", " ", " a", "a ", "a\nb", "a\x00", None, 7, b"a", ["a"]]
 
 
-@pytest.mark.parametrize("name", NO_NAMES, ids=repr)
+@pytest.mark.parametrize("name", NO_NAMES, ids=shown)
 @pytest.mark.parametrize("option", ["job", "decision_tool", "output_check_tool"])
 def test_a_name_that_is_none_raises(option: str, name: object) -> None:
     if name is not None or option == "job":
         assert refused(f"{option}: ", **{option: name})
 
 
-@pytest.mark.parametrize("name", NO_NAMES, ids=repr)
+@pytest.mark.parametrize("name", NO_NAMES, ids=shown)
 @pytest.mark.parametrize("option", ["releases", "refuse_fields", "own_suffixes", "shared_domains", "test_recipients"])
 def test_a_name_in_a_list_that_is_none_raises_with_its_place(option: str, name: object) -> None:
     assert refused(f"{option}[1]: ", **{option: ["good.example", name]})
 
 
-@pytest.mark.parametrize("value", ["a", b"a", 7, object()], ids=repr)
+@pytest.mark.parametrize("value", ["a", b"a", 7, object()], ids=shown)
 @pytest.mark.parametrize("option", ["releases", "refuse_fields", "own_suffixes", "shared_domains", "test_recipients"])
 def test_a_list_that_is_none_raises(option: str, value: object) -> None:
     assert refused(f"{option}: ", **{option: value})
@@ -95,7 +95,7 @@ def test_a_list_that_is_none_raises(option: str, value: object) -> None:
         ("tools", 7),
         ("tools", "helpdesk__reply"),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_an_option_of_a_wrong_type_or_value_raises(option: str, value: object) -> None:
     assert refused(f"{option}", **{option: value})
@@ -166,7 +166,7 @@ def test_every_option_may_be_given() -> None:
 # Tool names -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*NO_NAMES[:-1], "réply", "ｒeply", "__", "-", "😀"], ids=repr)
+@pytest.mark.parametrize("name", [*NO_NAMES[:-1], "réply", "ｒeply", "__", "-", "😀"], ids=shown)
 def test_a_tool_name_that_is_none_raises(name: object) -> None:
     assert refused("tools: ", tools={name: reply_rule()})
 
@@ -260,7 +260,9 @@ def test_one_key_in_both_spellings_raises(key: str) -> None:
         gate_with(tools={REPLY: rule})
 
 
-@pytest.mark.parametrize("rule", [None, 7, "writes", [], [("writes", "x"), ("fields", [])], {1: 2}, object()], ids=repr)
+@pytest.mark.parametrize(
+    "rule", [None, 7, "writes", [], [("writes", "x"), ("fields", [])], {1: 2}, object()], ids=shown
+)
 def test_what_is_no_rule_raises(rule: object) -> None:
     assert refused(f"tools.{REPLY}", tools={REPLY: rule})
 
@@ -329,7 +331,7 @@ NO_NAMES_AT_ALL = ["a", 7, True, {"a": 1}, [""], ["a", None], ["a", 7], [" a"], 
         ("unchecked", None),
         ("null_only", None),
     ],
-    ids=repr,
+    ids=shown,
 )
 def test_a_key_of_a_wrong_type_or_value_raises(key: str, value: object) -> None:
     assert refused(f"tools.{REPLY}.{key}", tools={REPLY: reply_rule(**{key: value})})

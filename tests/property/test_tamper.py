@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from kit import shown
 from preaction._core.facts import Ask, Describe, Verify, VerifyOutputCheck
 from property.strategies import (
     REMOVED,
@@ -217,7 +218,7 @@ async def test_g17_one_of_the_two_freshness_limits_is_enough_to_end_a_decision(k
 
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("scene", SCENES)
-@pytest.mark.parametrize("whole", [None, {}, [], "", "true", True, 1, 0.5, b"{}", object()], ids=repr)
+@pytest.mark.parametrize("whole", [None, {}, [], "", "true", True, 1, 0.5, b"{}", object()], ids=shown)
 async def test_an_answer_that_is_something_else_as_a_whole_denies(whole: Any, scene: str, answer: str) -> None:
     made = SCENES[scene]()
     if answer in RECORDED:
