@@ -49,12 +49,7 @@ class Path:
         return len(self.steps) > 1 and _blocked(call.folded.get(first), each, tuple(rest))
 
 
-class _Missing:
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-MISSING: Final = _Missing()
+MISSING: Final = object()
 
 
 def parse_path(text: str, where: str, *, single: bool = False) -> Path:

@@ -57,7 +57,9 @@ class ToolRule(_Config):
     once: Literal["decision", "case"] | None = None
     unchecked: Names = ()
 
-    if not TYPE_CHECKING:  # for type checkers, the signature is that of the fields
+    if TYPE_CHECKING:
+        pass  # the signature is that of the fields
+    else:
 
         def __init__(self, /, **given: Any) -> None:
             try:
