@@ -11,16 +11,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from preaction._core.verdict import Verdict, denial_text
 from preaction.errors import ConfigurationError, MisuseError
 from preaction.gate import ActionGate
+from preaction.options import is_async
 
 log = logging.getLogger("preaction")
 
 FAILED: Final = "Denied, nothing was done: the gate's adapter itself failed on this call; hand the case to a person."
-MALFORMED: Final = "Denied, nothing was done: the arguments are not one JSON object; send them as one and call again."
 MAX_HELD: Final = 10_000
 """Sessions whose last batch of results is held back."""
 
@@ -46,6 +47,22 @@ class Stop:
     verdict: Verdict | None = None
 
 
+class _Results:
+    """What the bridges of one gate know of results: those held back, and sessions that lost one.
+
+    Per gate, not per bridge: agents that hand over to each other may each have been installed with a bridge of its own.
+    """
+
+    def __init__(self) -> None:
+        self.held: OrderedDict[str, list[tuple[object, str, object]]] = OrderedDict()
+        self.lost: set[str] = set()
+        self.lock = threading.RLock()
+
+
+_results: WeakKeyDictionary[ActionGate, _Results] = WeakKeyDictionary()
+_results_lock = threading.Lock()
+
+
 class Bridge(Generic[C]):
     """One gate in one runtime. `C` is the runtime's context object, which `session_of` reads the session id off.
 
@@ -58,11 +75,13 @@ class Bridge(Generic[C]):
     def __init__(self, gate: ActionGate, *, session: SessionOf[C] | None, session_of: SessionOf[C]) -> None:
         if not isinstance(gate, ActionGate):
             raise ConfigurationError("gate: an ActionGate is needed, as create_action_gate makes it")
+        if session is not None and is_async(session):
+            raise ConfigurationError("session: a plain function is needed, which gives the id of the session")
         self.gate = gate
         self._resolvers = [resolver for resolver in (session, session_of) if resolver is not None]
-        self._held: OrderedDict[str, list[tuple[object, str, object]]] = OrderedDict()
-        self._lost: set[str] = set()
-        self._lock = threading.RLock()
+        with _results_lock:
+            results = _results.setdefault(gate, _Results())
+        self._held, self._lost, self._lock = results.held, results.lost, results.lock
 
     def require(self, found: Iterable[str], *, uncovered: Iterable[str] = (), accept: Iterable[str] = ()) -> None:
         """Refuse an installation that leaves a gap (A8), unless `accept` lists the name.
@@ -72,7 +91,8 @@ class Bridge(Generic[C]):
         """
         accepted = set(accept)
         if missing := self.gate.known_tools - set(found) - accepted:
-            raise ConfigurationError(f"no tool here is called {', '.join(sorted(missing))}; known: {sorted(set(found))}")
+            known = ", ".join(sorted(set(found))) or "none"
+            raise ConfigurationError(f"no tool here is called {', '.join(sorted(missing))}; the tools are: {known}")
         if open_ := set(uncovered) - accepted:
             raise ConfigurationError(f"not covered by the gate, to be listed in accept=: {', '.join(sorted(open_))}")
 
@@ -81,12 +101,14 @@ class Bridge(Generic[C]):
     def ask(
         self, tool: str, arguments: object, context: C, *, names: Sequence[str] = (), batch: object = None
     ) -> Go | Stop:
-        """May this call run? `names` are further names of the tool, such as that of the resolved object (A7)."""
+        """May this call run? `names` are further names of the tool, such as that of the resolved object (A7).
+
+        What is no mapping goes to the gate as it is: it denies that for tools with a rule, and in its own words.
+        """
         try:
             tool, session_id = self._prepare(tool, names, context, batch)
-            if not isinstance(arguments, Mapping):
-                return Stop(MALFORMED)
-            return self._answer(self.gate.check(session_id, tool, arguments), session_id, batch)
+            verdict = self.gate.check(session_id, tool, cast("Mapping[str, Any]", arguments))
+            return self._answer(verdict, session_id, batch)
         except Exception as error:  # noqa: BLE001
             return _failed(error)
 
@@ -96,10 +118,8 @@ class Bridge(Generic[C]):
         """As `ask`, from an event loop."""
         try:
             tool, session_id = self._prepare(tool, names, context, batch)
-            if not isinstance(arguments, Mapping):
-                return Stop(MALFORMED)
             async with asyncio.timeout(self.gate.time_limit_s):
-                verdict = await self.gate.acheck(session_id, tool, arguments)
+                verdict = await self.gate.acheck(session_id, tool, cast("Mapping[str, Any]", arguments))
             return self._answer(verdict, session_id, batch)
         except Exception as error:  # noqa: BLE001
             return _failed(error)
