@@ -22,7 +22,7 @@ PYTEST_ARGS := -n 2 --dist worksteal
 MEASURED := $(shell find src tests examples vectors docs README.md -type f -not -path '*/__pycache__/*' 2>/dev/null)
 
 # Rooms that decide whether a call may act, or carry its facts: every branch of them is tested
-GATED := _core gate drive sessions results rest wire
+GATED := _core gate rules_file drive sessions results rest wire
 comma := ,
 empty :=
 space := $(empty) $(empty)
@@ -106,6 +106,10 @@ bench: $(READY)  ## what the gate costs, as ratios
 .PHONY: docs
 docs: $(DOCS_READY)  ## build the site into site/
 	$(BIN)/zensical build --clean --strict
+
+.PHONY: schema
+schema: $(READY)  ## write docs/gate.schema.json again, after a change of what a rules file may hold
+	$(BIN)/python .ci/write-schema
 
 .PHONY: build
 build: $(READY)  ## build wheel and sdist into dist/, and try the wheel in an environment of its own

@@ -6,6 +6,7 @@ turns any error into a denial, the callback, and the ways in and out.
 
 import inspect
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -90,6 +91,23 @@ class ActionGate:
         self.problems = tuple(problems)
         self.decisions = Decisions(sessions)
         self.output_checks = OutputChecks(sessions)
+
+    @classmethod
+    def from_file(
+        cls, path: str | os.PathLike[str], *, environ: Mapping[str, str] | None = None, **overrides: Any
+    ) -> "ActionGate":
+        """The gate that a rules file describes: `gate.yaml`, `.toml` or `.json`; see the page on rules.
+
+        The key comes from `environ` (by default the environment of this process), under the name that the file gives.
+        `overrides` are options of `create_action_gate`, functions among them, `origin` and `agent_key`, and go before
+        what the file says. `RulesFileError`, a `ConfigurationError`, names line and column of each error.
+        """
+        from preaction.rules_file import read_rules_file
+
+        file = read_rules_file(path)
+        options = file.options(environ, overrides)
+        with file.placed():
+            return create_action_gate(**options)
 
     @property
     def warnings(self) -> tuple[str, ...]:
