@@ -1,0 +1,477 @@
+"""Google ADK: the contract in the real runtime, and a row for every trap that its facts name."""
+
+import asyncio
+import json
+import warnings
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any
+
+import pytest
+
+with warnings.catch_warnings():  # what its dependencies warn of while they are imported
+    warnings.simplefilter("ignore")
+    pytest.importorskip("google.adk.runners", reason="runs in its own environment: make test-runtimes")
+
+from google.adk.agents import BaseAgent, LlmAgent, SequentialAgent
+from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.apps import App
+from google.adk.code_executors import BaseCodeExecutor
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import InMemoryRunner
+from google.adk.tools import FunctionTool, google_search
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_toolset import BaseToolset
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from adapters.contract import (
+    BODY,
+    CHECK,
+    DECIDE,
+    OTHER,
+    REPLY,
+    SESSION,
+    TICKET,
+    Contract,
+    Desk,
+    Harness,
+    ToolCall,
+    Transcript,
+    reply,
+)
+from preaction import ConfigurationError, create_action_gate
+from preaction.adapters.google_adk import GatePlugin, ainstall, install
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the runtime's own
+
+Turns = Sequence[Sequence[ToolCall]]
+
+
+def arguments_of(call: ToolCall) -> Any:
+    """As a provider's client parses a model's text; what is no object reaches the tool as it is."""
+    if not isinstance(call.arguments, str):
+        return dict(call.arguments)
+    try:
+        return json.loads(call.arguments)
+    except ValueError:
+        return call.arguments
+
+
+class Script(BaseLlm):
+    """A model that makes the calls of its script, one turn after the other, then says `done`."""
+
+    turns: list[Any]
+    told: list[Any]
+    at: int = 0
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        for part in llm_request.contents[-1].parts or []:
+            if part.function_response:
+                self.told.append(part.function_response.response)
+        if self.at == len(self.turns):
+            parts = [types.Part.from_text(text="done")]
+        else:
+            calls = [types.FunctionCall(name=one.name) for one in self.turns[self.at]]
+            for call, one in zip(calls, self.turns[self.at], strict=True):
+                object.__setattr__(call, "args", arguments_of(one))
+            parts = [types.Part(function_call=call) for call in calls]
+            self.at += 1
+        yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+
+def scripted(turns: Turns) -> Script:
+    return Script(model="script", turns=[list(turn) for turn in turns], told=[])
+
+
+def agent_of(tools: Sequence[Any], turns: Turns, **more: Any) -> LlmAgent:
+    return LlmAgent(name=more.pop("name", "desk"), model=scripted(turns), tools=list(tools), **more)
+
+
+def text_of(response: Any) -> str:
+    """What the model reads, out of ADK's wrapping of a denial or of a plain result."""
+    if isinstance(response, dict) and len(response) == 1:
+        response = next(iter(response.values()))
+    return response if isinstance(response, str) else json.dumps(response)
+
+
+async def play(
+    agent: BaseAgent,
+    plugins: Sequence[BasePlugin] = (),
+    *,
+    session: str | None = SESSION,
+    stream: bool = False,
+    fails: bool = False,
+) -> bool:
+    """Run it; whether it came to its final answer. A tool that raises ends ADK's run: the user then says `go on`."""
+    runner = InMemoryRunner(app=App(name="app", root_agent=agent, plugins=list(plugins)))
+    made = await runner.session_service.create_session(app_name="app", user_id="u", session_id=session)
+    config = RunConfig(streaming_mode=StreamingMode.SSE if stream else StreamingMode.NONE)
+    for _ in range(2):
+        try:
+            run = runner.run_async(user_id="u", session_id=made.id, new_message=GO_ON, run_config=config)
+            return is_done([event async for event in run])
+        except RuntimeError:
+            if not fails:
+                raise
+    return False
+
+
+def play_sync(agent: BaseAgent, plugins: Sequence[BasePlugin], *, session: str | None, fails: bool) -> bool:
+    runner = InMemoryRunner(app=App(name="app", root_agent=agent, plugins=list(plugins)))
+    made = asyncio.run(runner.session_service.create_session(app_name="app", user_id="u", session_id=session))
+    for _ in range(2):
+        try:
+            return is_done(list(runner.run(user_id="u", session_id=made.id, new_message=GO_ON)))
+        except RuntimeError:
+            if not fails:
+                raise
+    return False
+
+
+GO_ON = types.Content(role="user", parts=[types.Part.from_text(text="go on")])
+
+
+def is_done(events: list[Any]) -> bool:
+    return any(event.content and event.content.parts and event.content.parts[0].text == "done" for event in events)
+
+
+class AdkHarness(Harness):
+    modes = ("async", "sync", "stream")
+
+    def run(self, desk: Desk, turns: Turns, *, mode: str, session: str | None = SESSION) -> Transcript:
+        agent = agent_of(desk.bodies, turns)
+        plugin = install(agent, desk.gate)
+        if mode == "sync":
+            ended = play_sync(agent, [plugin], session=session, fails=desk.decide_fails)
+        else:
+            run = play(agent, [plugin], session=session, stream=mode == "stream", fails=desk.decide_fails)
+            ended = asyncio.run(run)
+        return Transcript([text_of(told) for told in agent.model.told], ended)
+
+
+class TestContract(Contract):
+    harness = AdkHarness()
+
+
+# Traps: each is open in the bare runtime, or for a gate in a callback, and closed here ------------------------------
+
+
+class Asked(BasePlugin):
+    """A gate as a plugin's callback alone: it saw the right call, and something else ran."""
+
+    def __init__(self) -> None:
+        super().__init__(name="asked")
+        self.saw: list[dict[str, Any]] = []
+
+    async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> None:
+        self.saw.append(dict(tool_args))
+
+
+def to_another_ticket(tool: Any, args: dict[str, Any], tool_context: Any) -> None:
+    if tool.name == REPLY:
+        args["ticket_id"] = OTHER
+
+
+async def test_an_agent_s_callback_that_rewrites_arguments_comes_after_plugins_and_before_the_gate() -> None:
+    bare, asked = Desk().prepared(), Asked()
+    await play(agent_of(bare.bodies, [[reply()]], before_tool_callback=to_another_ticket), [asked])
+    assert asked.saw == [{"ticket_id": TICKET, "body": BODY}]
+    assert bare.replies() == [{"ticket_id": OTHER, "body": BODY}]  # checked one, ran another
+
+    desk = Desk().prepared()
+    agent = agent_of(desk.bodies, [[reply()]], before_tool_callback=to_another_ticket)
+    await play(agent, [install(agent, desk.gate)])
+    assert desk.replies() == []
+    assert agent.model.told == [{"error": desk.denial(ticket_id=OTHER, body=BODY)}]
+
+
+class Pretend(BasePlugin):
+    """Answers in the stead of the decision tool."""
+
+    def __init__(self, decision: dict[str, Any]) -> None:
+        super().__init__(name="pretend")
+        self.decision = decision
+
+    async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> dict[str, Any] | None:
+        return self.decision if tool.name == DECIDE else None
+
+
+async def test_a_decision_that_another_plugin_makes_up_is_not_recorded() -> None:
+    desk = Desk()
+    made_up = desk.authority.decide(TICKET)
+    agent = agent_of(desk.bodies, [[ToolCall(DECIDE, {"entity_id": TICKET})], [reply()]])
+    plugin = install(agent, desk.gate)
+    await play(agent, [Pretend(made_up), plugin])
+    assert agent.model.told[0] == made_up  # the model was shown it
+    assert desk.ran == []
+    assert "no decision" in text_of(agent.model.told[1])
+
+
+class Rewrite(BasePlugin):
+    async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> dict[str, Any]:
+        return {"summary": "looks fine"}
+
+
+async def test_what_counts_is_what_the_tool_returned_not_what_another_plugin_made_of_it() -> None:
+    desk = Desk()
+    turns = [[ToolCall(DECIDE, {"entity_id": TICKET})], [ToolCall(CHECK, {"body": BODY})], [reply()]]
+    agent = agent_of(desk.bodies, turns)
+    plugin = install(agent, desk.gate)
+    await play(agent, [Rewrite(name="rewrite"), plugin])
+    assert len(desk.replies()) == 1
+
+
+async def test_an_unknown_tool_is_answered_by_the_runtime() -> None:
+    desk = Desk()
+    agent = agent_of(desk.bodies, [[ToolCall("helpdesk_Reply", {"ticket_id": TICKET})]])
+    assert await play(agent, [install(agent, desk.gate)])
+    assert desk.ran == []
+
+
+async def test_defaults_that_the_model_does_not_send_are_checked_too() -> None:
+    sent = []
+
+    def helpdesk_reply(ticket_id: str, body: str, public: bool = True) -> str:
+        sent.append(public)
+        return "sent"
+
+    desk = Desk().prepared()
+    agent = agent_of([helpdesk_reply, *desk.bodies[1:]], [[reply()]])
+    await play(agent, [install(agent, desk.gate)])
+    assert sent == []
+    assert "public" in text_of(agent.model.told[0])
+
+
+@pytest.mark.parametrize("name", ["tool_context", "anything"])
+async def test_the_context_that_the_runtime_injects_is_no_argument(name: str) -> None:
+    seen: list[Any] = []
+    desk = Desk().prepared()
+    source = (
+        f"def helpdesk_reply(ticket_id: str, body: str, {name}: ToolContext = None) -> str:\n    seen.append({name})"
+    )
+    scope: dict[str, Any] = {"ToolContext": ToolContext, "seen": seen}
+    exec(source, scope)
+    agent = agent_of([scope[REPLY], *desk.bodies[1:]], [[reply()]])
+    await play(agent, [install(agent, desk.gate)])
+    assert [context.session.id for context in seen] == [SESSION]
+
+
+async def test_a_call_that_waits_for_a_person_uses_no_decision_up() -> None:
+    desk = Desk()
+    desk.gate = create_action_gate(
+        job=desk.authority.job,
+        tools={REPLY: {**RULE, "once": "decision"}},
+        verify=desk.authority,
+        describe=desk.authority,
+        verify_output_check=desk.authority,
+        clock=desk.authority.clock,
+    )
+    desk.prepared()
+    tool = FunctionTool(desk.helpdesk_reply, require_confirmation=True)
+    agent = agent_of([tool], [[reply()]])
+    await play(agent, [install(agent, desk.gate)])
+    assert desk.replies() == []
+    assert desk.gate.preview(SESSION, REPLY, {"ticket_id": TICKET, "body": BODY}).allow
+
+
+RULE = {
+    "writes": "billing-team-reply",
+    "entity": {"field": "ticket_id"},
+    "fields": ["ticket_id", "body"],
+    "output_check": {"fields": ["body"]},
+}
+
+
+# Agents below agents -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("include_plugins", [True, False])
+async def test_an_agent_as_a_tool_is_gated_and_belongs_to_the_session_that_calls_it(include_plugins: bool) -> None:
+    bare = Desk()
+    child = agent_of(bare.bodies, [[reply()]], name="child")
+    await play(agent_of([AgentTool(child, include_plugins=False)], [[ToolCall("child", {"request": "go"})]]), [Asked()])
+    assert len(bare.replies()) == 1  # a plugin of the runner saw nothing of it
+
+    desk = Desk().prepared()
+    child = agent_of(desk.bodies, [[reply(OTHER)], [reply()]], name="child")
+    agent = agent_of(
+        [AgentTool(child, include_plugins=include_plugins)], [[ToolCall("child", {"request": "go"})]], name="parent"
+    )
+    await play(agent, [install(agent, desk.gate)])
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+    assert child.model.told[0] == {"error": desk.denial(ticket_id=OTHER, body=BODY)}
+
+
+async def test_what_an_agent_as_a_tool_decides_counts_for_its_next_turn_and_not_beside_it() -> None:
+    desk = Desk()
+    decide = [[ToolCall(DECIDE, {"entity_id": TICKET})], [ToolCall(CHECK, {"body": BODY})]]
+    child = agent_of(desk.bodies, [*decide, [reply()]], name="child")
+    agent = agent_of([AgentTool(child), *desk.bodies], [[ToolCall("child", {"request": "go"})]], name="parent")
+    await play(agent, [install(agent, desk.gate)])
+    assert len(desk.replies()) == 1
+
+    desk = Desk()
+    child = agent_of(desk.bodies, decide[:1], name="child")
+
+    async def helpdesk_reply(ticket_id: str, body: str) -> str:
+        return desk.helpdesk_reply(ticket_id, body)
+
+    class Late(BasePlugin):
+        """Holds the reply back until the child has decided."""
+
+        decided = asyncio.Event()
+
+        async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> None:
+            if tool.name == REPLY:
+                await self.decided.wait()
+
+        async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
+            if tool.name == DECIDE:
+                self.decided.set()
+
+    turns = [[ToolCall("child", {"request": "go"}), reply()], [reply()]]
+    agent = agent_of([AgentTool(child), helpdesk_reply], turns, name="parent")
+    await play(agent, [install(agent, desk.gate), Late(name="late")])
+    told = [text_of(one) for one in agent.model.told]
+    assert "no decision" in told[1]
+    assert "no output check" in told[2]
+
+
+async def test_sub_agents_are_gated() -> None:
+    desk = Desk().prepared()
+    first, second = (
+        agent_of(desk.bodies, [[reply(OTHER)]], name="first"),
+        agent_of(desk.bodies, [[reply()]], name="second"),
+    )
+    agent = SequentialAgent(name="both", sub_agents=[first, second])
+    await play(agent, [install(agent, desk.gate)])
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+    assert first.model.told == [{"error": desk.denial(ticket_id=OTHER, body=BODY)}]
+
+
+# Toolsets, and tools that come later ---------------------------------------------------------------------------------
+
+
+class Toolset(BaseToolset):
+    def __init__(self, *bodies: Callable[..., Any], **more: Any) -> None:
+        super().__init__(**more)
+        self.bodies = bodies
+
+    async def get_tools(self, readonly_context: Any = None) -> list[Any]:
+        return [FunctionTool(body) for body in self.bodies]
+
+
+async def test_a_toolset_s_tools_are_gated_by_their_name_and_by_their_prefixed_name() -> None:
+    desk = Desk().prepared()
+    agent = agent_of(
+        [Toolset(*desk.bodies, tool_name_prefix="desk")], [[ToolCall(f"desk_{REPLY}", reply(OTHER).arguments)]]
+    )
+    await play(agent, [await ainstall(agent, desk.gate)])
+    assert desk.replies() == []
+    assert agent.model.told == [{"error": desk.denial(ticket_id=OTHER, body=BODY)}]
+
+
+async def test_names_of_a_toolset_are_only_known_once_it_was_asked() -> None:
+    desk = Desk()
+    agent = agent_of([Toolset(*desk.bodies)], [])
+    with pytest.raises(ConfigurationError, match=REPLY):
+        install(agent, desk.gate)
+    install(agent, desk.gate, accept=[REPLY, DECIDE, CHECK])
+    with pytest.raises(ConfigurationError, match=REPLY):
+        await ainstall(agent_of([Toolset(desk.look_up)], []), desk.gate)
+
+
+async def test_a_tool_that_joins_after_install_is_guarded_by_the_plugin() -> None:
+    desk = Desk().prepared()
+    agent = agent_of(desk.bodies, [[reply(OTHER)], [reply()]])
+    plugin = install(agent, desk.gate)
+    agent.tools[0] = desk.helpdesk_reply
+    await play(agent, [plugin])
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+    assert agent.model.told[0] == {"error": desk.denial(ticket_id=OTHER, body=BODY)}
+
+
+# What install refuses ------------------------------------------------------------------------------------------------
+
+
+def test_a_gated_name_that_no_tool_has_is_refused() -> None:
+    desk = Desk()
+    with pytest.raises(ConfigurationError, match=REPLY):
+        install(agent_of(desk.bodies[1:], []), desk.gate)
+
+
+class Custom(BaseAgent):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("name", "agent"),
+    [
+        ("google_search", lambda bodies: agent_of([google_search, *bodies], [])),
+        ("desk.code_executor", lambda bodies: agent_of(bodies, [], code_executor=Executor())),
+        ("own", lambda bodies: agent_of(bodies, [], sub_agents=[Custom(name="own")])),
+    ],
+)
+def test_what_can_not_be_covered_is_refused_unless_accepted(name: str, agent: Any) -> None:
+    desk = Desk()
+    with pytest.raises(ConfigurationError, match=name):
+        install(agent(desk.bodies), desk.gate)
+    install(agent(desk.bodies), desk.gate, accept=[name])
+
+
+class Executor(BaseCodeExecutor):
+    def execute_code(self, invocation_context: Any, code_execution_input: Any) -> Any:
+        raise NotImplementedError
+
+
+# Sessions ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_resolver_of_the_user_s_goes_first() -> None:
+    desk = Desk().prepared()
+    agent = agent_of(desk.bodies, [[reply()]])
+    plugin = install(agent, desk.gate, session=lambda context: SESSION if context.user_id == "u" else None)
+    await play(agent, [plugin], session="of-the-runtime")
+    assert len(desk.replies()) == 1
+
+
+async def test_a_resolver_that_fails_denies() -> None:
+    desk = Desk().prepared()
+    agent = agent_of(desk.bodies, [[reply()]])
+    plugin = install(agent, desk.gate, session=lambda context: context.no_such_thing)
+    assert await play(agent, [plugin])
+    assert desk.replies() == []
+
+
+async def test_a_cancelled_run_stays_cancelled() -> None:
+    desk = Desk(options={"verify": hang}).prepared()
+    agent = agent_of(desk.bodies, [[reply()]])
+    task = asyncio.create_task(play(agent, [install(agent, desk.gate)]))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert desk.replies() == []
+
+
+async def hang(_: str) -> Any:
+    await asyncio.sleep(30)
+
+
+async def test_observe_lets_the_call_through_as_it_came() -> None:
+    desk = Desk(options={"mode": "observe"})
+    agent = agent_of(desk.bodies, [[reply(OTHER)]])
+    await play(agent, [install(agent, desk.gate)])
+    assert desk.replies() == [{"ticket_id": OTHER, "body": BODY}]
+
+
+def test_the_plugin_alone_guards_what_it_meets() -> None:
+    desk = Desk().prepared()
+    agent = agent_of(desk.bodies, [[reply(OTHER)]])
+    asyncio.run(play(agent, [GatePlugin(desk.gate)]))
+    assert desk.replies() == []
