@@ -29,6 +29,8 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ("adapters/_bridge.py", "Bridge.ask"): "an adapter is total: whatever fails in it, the call is denied (A2)",
     ("adapters/_bridge.py", "Bridge.aask"): "the same, in an event loop",
     ("adapters/_bridge.py", "Bridge._record"): "a result that can't be recorded denies its session from then on",
+    ("adapters/langchain.py", "_Guarded.read"): "arguments that can't be copied or read are malformed, which denies",
+    ("adapters/langchain.py", "_Gate.around"): "an adapter is total, before it comes to the bridge as well",
     ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
     ("rest/send.py", "Sender._exchange"): "the port: whatever a transport raises is a failed exchange, and that denies",
     ("rest/send.py", "AsyncSender._exchange"): "the same, for an event loop",
