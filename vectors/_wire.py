@@ -22,6 +22,7 @@ REPLAY: dict[str, Any] = {
         "status": "decided",
         "outcome": "billing-question",
         "escalation": None,
+        "decidedAt": "2026-11-30T09:00:00Z",
         "evidenceFreshUntil": "2026-11-30T10:00:00Z",
     },
 }

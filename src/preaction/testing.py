@@ -104,6 +104,7 @@ class FakeAuthority:
                 "status": decision["status"],
                 "outcome": outcome,
                 "escalation": ESCALATIONS[0] if outcome == "refund-review" else None,
+                "decidedAt": decision["decidedAt"],
                 "evidenceFreshUntil": decision["evidenceFreshUntil"],
             },
         }

@@ -53,6 +53,7 @@ def test_a_good_receipt_replays_to_the_same_decision(
             "status": "decided",
             "outcome": "billing-question",
             "escalation": None,
+            "decidedAt": "2026-11-30T09:00:00Z",
             "evidenceFreshUntil": "2026-11-30T10:00:00Z",
         },
     }

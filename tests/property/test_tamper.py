@@ -61,18 +61,13 @@ INFORMS: Final = (
     Informs("decision", ("evidenceFreshUntil",), ABSENT | LATER, "the replay's limit is checked as well (G17)"),
     Informs(
         "decision",
-        ("decidedAt",),
-        LATER,
-        "no replay repeats it; it orders a session's decisions and bounds their age, and the replay's limit stays",
-    ),
-    Informs(
-        "decision",
         ("entity_id",),
         TEXT | ABSENT,
         "a further name of the case; the call gives its own id (G8)",
         BY_CASE_ID,
     ),
     # replay
+    Informs("replay", ("replay.decidedAt",), ABSENT, "an authority may leave it out; another time denies (G20)"),
     Informs("replay", ("replay.escalation",), REMOVABLE, "quoted in denials alone"),
     Informs("replay", ("replay.evidenceFreshUntil",), ABSENT | LATER, "the decision's limit is checked as well (G17)"),
     Informs(

@@ -94,7 +94,7 @@ def test_when_no_address_answers_the_last_failure_counts(monkeypatch: pytest.Mon
 
 def test_a_wait_is_not_begun_without_time() -> None:
     near, far = socket.socketpair()
-    stream = DeadlineStream(Carries(near))
+    stream = DeadlineStream(Carries(near), DeadlineBackend())
     with near, far, Budget(time.monotonic()):
         far.sendall(b"x")
         with pytest.raises(httpcore.ReadTimeout):

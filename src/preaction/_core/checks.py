@@ -113,13 +113,18 @@ def g19_receipt_valid(e: Evidence) -> Denied | None:
 
 
 def g20_replay_matches(e: Evidence) -> Denied | None:
-    """G20: the replay names the gate's job and the decision's case, identity mode, release, status and outcome."""
+    """G20: the replay names the gate's job and the decision's case, identity mode, release, status and outcome.
+
+    Where it says when the decision was made, that is when: `max_decision_age` counts from there.
+    """
     replay, decision = e.answer.replay, e.decision
     outcome = None if decision.outcome is None else decision.outcome.id
     if replay is None or replay.job != e.book.job or replay.case != decision.case:
         return _mismatch("another job or case")
     if (replay.release, replay.status, replay.outcome) != (decision.release, decision.status, outcome):
         return _mismatch("another release, status or outcome")
+    if replay.decided_at not in (None, decision.decided_at):
+        return _mismatch("another time")
     if e.book.releases is not None and replay.release not in e.book.releases:
         why = "the decision was made under a release that this gate does not accept"
         return deny("release_not_allowed", "verified", why, DECIDE_AGAIN)

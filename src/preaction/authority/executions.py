@@ -129,6 +129,7 @@ def replay(job: ReadyJob, record: Mapping[str, Any]) -> tuple[Replay, bool]:
         "status": ruling.status,
         "outcome": ruling.outcome,
         "escalation": job.escalation(ruling.escalation),
+        "decided_at": record["decidedAt"],
         "evidence_fresh_until": ruling.evidence_fresh_until,
     }
     if request["entity_id"] is not None:

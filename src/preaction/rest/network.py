@@ -9,6 +9,7 @@ no netrc: nothing here knows of them.
 import socket
 import ssl
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
@@ -37,12 +38,13 @@ class PoolLink:
             tls = _common_trust()
         self._origin = (origin.scheme.encode(), origin.host.encode(), origin.port)
         self._headers = headers
+        self._network = DeadlineBackend()
         self._pool = httpcore.ConnectionPool(
             ssl_context=tls,
             proxy=_proxy(proxy, tls),
             max_connections=_CONNECTIONS,
             keepalive_expiry=KEEP_ALIVE_S,
-            network_backend=DeadlineBackend(),
+            network_backend=self._network,
         )
 
     @contextmanager
@@ -64,7 +66,8 @@ class PoolLink:
             response.close()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, also one that is just being made and that the pool does not have yet."""
+        self._network.shut()
         self._pool.close()
 
 
@@ -87,6 +90,26 @@ class DeadlineBackend(httpcore.NetworkBackend):
 
     def __init__(self) -> None:
         self._sockets = httpcore.SyncBackend()
+        self._streams: weakref.WeakSet[DeadlineStream] = weakref.WeakSet()
+        self._shut = False
+        self._lock = threading.Lock()
+
+    def shut(self) -> None:
+        """Close all streams that are open, and every one that would be opened from now on."""
+        with self._lock:
+            self._shut = True
+            streams = list(self._streams)
+        for stream in streams:
+            stream.close()
+
+    def take(self, stream: "DeadlineStream") -> None:
+        """Know a new stream, to close it in time."""
+        with self._lock:
+            self._streams.add(stream)
+            shut = self._shut
+        if shut:
+            stream.close()
+            raise httpcore.ConnectError("the client was closed")
 
     def connect_tcp(
         self,
@@ -102,7 +125,9 @@ class DeadlineBackend(httpcore.NetworkBackend):
         for place, address in enumerate(addresses):
             share = _left(httpcore.ConnectTimeout) / (len(addresses) - place)
             try:
-                return DeadlineStream(self._sockets.connect_tcp(address, port, share, local_address, socket_options))
+                return DeadlineStream(
+                    self._sockets.connect_tcp(address, port, share, local_address, socket_options), self
+                )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as refused:
                 error = refused
         raise error
@@ -111,8 +136,10 @@ class DeadlineBackend(httpcore.NetworkBackend):
 class DeadlineStream(httpcore.NetworkStream):
     """A connection that waits within the budget of the running exchange, and tells it of the first byte that comes."""
 
-    def __init__(self, stream: httpcore.NetworkStream) -> None:
+    def __init__(self, stream: httpcore.NetworkStream, backend: DeadlineBackend) -> None:
         self._stream = stream
+        self._backend = backend
+        backend.take(self)
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         """At most `max_bytes`, as they come."""
@@ -136,7 +163,8 @@ class DeadlineStream(httpcore.NetworkStream):
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
         """The connection inside TLS; the handshake as a whole has the time that is left."""
-        return DeadlineStream(self._stream.start_tls(ssl_context, server_hostname, _left(httpcore.ConnectTimeout)))
+        secured = self._stream.start_tls(ssl_context, server_hostname, _left(httpcore.ConnectTimeout))
+        return DeadlineStream(secured, self._backend)
 
     def get_extra_info(self, info: str) -> Any:
         """What the connection knows of itself."""

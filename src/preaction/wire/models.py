@@ -112,7 +112,10 @@ class VerifyRequest(Request):
 
 
 class Replay(Wire):
-    """The decision as the authority gets it again from the stored request, evidence and pinned release."""
+    """The decision as the authority gets it again from the stored request, evidence and pinned release.
+
+    `decided_at` is when the stored decision was made: what an altered decision can't stretch its age beyond.
+    """
 
     job: str
     release: str
@@ -121,6 +124,7 @@ class Replay(Wire):
     status: Status
     outcome: str | None
     escalation: Escalation | None = None
+    decided_at: Time | None = None
     evidence_fresh_until: Time | None = None
 
 
