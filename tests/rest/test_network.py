@@ -92,6 +92,18 @@ def test_when_no_address_answers_the_last_failure_counts(monkeypatch: pytest.Mon
         backend.connect_tcp("felspar.example", 443, timeout=1.0)
 
 
+def test_a_connection_that_is_made_while_the_client_closes_is_closed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolves_to(monkeypatch, "answers")
+    near, far = socket.socketpair()
+    backend = DeadlineBackend()
+    backend._sockets = Dials(answers=Carries(near))  # type: ignore[assignment]
+    backend.shut()
+    with near, far, Budget(time.monotonic() + 60):
+        with pytest.raises(httpcore.ConnectError):
+            backend.connect_tcp("felspar.example", 443, timeout=1.0)
+        assert far.recv(1) == b""
+
+
 def test_a_wait_is_not_begun_without_time() -> None:
     near, far = socket.socketpair()
     stream = DeadlineStream(Carries(near), DeadlineBackend())

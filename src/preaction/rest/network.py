@@ -125,9 +125,8 @@ class DeadlineBackend(httpcore.NetworkBackend):
         for place, address in enumerate(addresses):
             share = _left(httpcore.ConnectTimeout) / (len(addresses) - place)
             try:
-                return DeadlineStream(
-                    self._sockets.connect_tcp(address, port, share, local_address, socket_options), self
-                )
+                stream = self._sockets.connect_tcp(address, port, share, local_address, socket_options)
+                return DeadlineStream(stream, self)
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as refused:
                 error = refused
         raise error
