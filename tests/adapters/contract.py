@@ -26,6 +26,13 @@ BODY = "Hello, line 3 is the service fee. The billing team"
 
 REPLY, DECIDE, CHECK, LOOK = "helpdesk_reply", "get_job_decision", "check_output", "look_up"
 
+RULE: dict[str, Any] = {
+    "writes": "billing-team-reply",
+    "entity": {"field": "ticket_id"},
+    "fields": ["ticket_id", "body"],
+    "output_check": {"fields": ["body"]},
+}
+
 
 @dataclass(frozen=True)
 class ToolCall:
@@ -58,15 +65,8 @@ class Desk:
             job=self.authority.job,
             decision_tool=DECIDE,
             output_check_tool=CHECK,
-            tools={
-                REPLY: {
-                    "writes": "billing-team-reply",
-                    "entity": {"field": "ticket_id"},
-                    "fields": ["ticket_id", "body"],
-                    "output_check": {"fields": ["body"]},
-                }
-            },
             **{
+                "tools": {REPLY: RULE},
                 "verify": self.authority,
                 "describe": self.authority,
                 "verify_output_check": self.authority,
