@@ -1,0 +1,315 @@
+"""The bridge that every adapter stands on, by itself: a runtime here is a context that holds an id."""
+
+import asyncio
+import gc
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from adapters.contract import BODY, CHECK, DECIDE, LOOK, OTHER, REPLY, SESSION, TICKET, Desk
+from preaction import ActionDenied, ConfigurationError
+from preaction.adapters import _bridge
+from preaction.adapters._bridge import FAILED, Bridge, Go, Stop
+
+CALL = {"ticket_id": TICKET, "body": BODY}
+
+
+@dataclass
+class Context:
+    """What a runtime hands over; `id` is its own id of the session."""
+
+    id: Any = SESSION
+
+
+def bridge_of(desk: Desk, session: Any = None) -> Bridge[Context]:
+    return Bridge(desk.gate, session=session, session_of=lambda context: context.id)
+
+
+async def both(bridge: Bridge[Context], *args: Any, **kwargs: Any) -> Go | Stop:
+    """The answer of `ask` and of `aask`, which must be the same."""
+    answer, later = bridge.ask(*args, **kwargs), await bridge.aask(*args, **kwargs)
+    assert type(answer) is type(later)
+    if isinstance(answer, Stop) and isinstance(later, Stop):
+        assert answer.text == later.text
+    return answer
+
+
+def decide(desk: Desk, bridge: Bridge[Context], batch: object, session: str = SESSION) -> None:
+    """The decision tool runs in `batch` and decides on the ticket."""
+    go = bridge.ask(DECIDE, {"entity_id": TICKET}, Context(session), batch=batch)
+    assert isinstance(go, Go)
+    bridge.ran(go, desk.get_job_decision(TICKET))
+
+
+def knows_decision(desk: Desk, session: str = SESSION) -> bool:
+    return desk.gate.preview(session, REPLY, CALL).code != "case_not_decided"
+
+
+# Go and Stop
+
+
+async def test_an_allowed_call_goes_with_a_fresh_copy_of_what_was_checked() -> None:
+    desk = Desk().prepared()
+    given = dict(CALL)
+    answer = await both(bridge_of(desk), REPLY, given, Context(), batch=1)
+    assert isinstance(answer, Go)
+    assert (answer.tool, answer.session_id, answer.batch, answer.arguments) == (REPLY, SESSION, 1, CALL)
+    assert answer.arguments is not given
+    again = bridge_of(desk).ask(REPLY, given, Context())
+    assert isinstance(again, Go)
+    assert again.arguments is not answer.arguments
+
+
+async def test_a_denied_call_stops_with_exactly_the_denial() -> None:
+    desk = Desk().prepared()
+    answer = await both(bridge_of(desk), REPLY, {**CALL, "ticket_id": OTHER}, Context())
+    assert isinstance(answer, Stop)
+    assert answer.text == desk.denial(ticket_id=OTHER, body=BODY)
+    assert answer.verdict is not None
+    assert str(ActionDenied(answer.verdict)) == answer.text
+
+
+async def test_a_tool_without_a_rule_goes_with_its_arguments_as_they_came() -> None:
+    desk = Desk()
+    for arguments in ({"ticket_id": TICKET}, "not even an object"):
+        answer = await both(bridge_of(desk), LOOK, arguments, Context())
+        assert isinstance(answer, Go)
+        assert answer.arguments is None
+
+
+@pytest.mark.parametrize("arguments", [None, "text", [1], 7])
+async def test_arguments_that_are_no_object_are_the_gate_s_to_deny(arguments: object) -> None:
+    seen: list[str] = []
+    desk = Desk(options={"on_verdict": lambda _, verdict: seen.append(verdict.code)}).prepared()
+    answer = await both(bridge_of(desk), REPLY, arguments, Context())
+    assert isinstance(answer, Stop)
+    assert "one plain JSON object" in answer.text
+    assert seen == ["malformed_call"] * 2
+
+
+@pytest.mark.parametrize("arguments", [{**CALL, "ticket_id": OTHER}, "not even an object", CALL])
+async def test_observe_mode_lets_a_call_through_with_its_arguments_as_they_came(arguments: object) -> None:
+    desk = Desk(options={"mode": "observe"}).prepared()
+    answer = await both(bridge_of(desk), REPLY, arguments, Context())
+    assert isinstance(answer, Go)
+    allowed = arguments is CALL
+    assert answer.arguments == (CALL if allowed else None)
+
+
+# Total on exceptions, cancellation, time
+
+
+async def test_any_exception_stops_with_a_text_and_its_message_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("secret")
+
+    answer = await both(bridge_of(Desk().prepared(), session=broken), REPLY, CALL, Context())
+    assert answer == Stop(FAILED)
+    desk = Desk().prepared()
+    desk.gate.check = desk.gate.acheck = broken  # type: ignore[method-assign]
+    assert await both(bridge_of(desk), REPLY, CALL, Context()) == Stop(FAILED)
+    assert "RuntimeError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_a_check_that_never_ends_stops_in_time() -> None:
+    desk = Desk(options={"deadline_s": 0.1}).prepared()
+
+    async def hang(*_: Any) -> Any:
+        await asyncio.sleep(60)
+
+    desk.gate.acheck = hang  # type: ignore[method-assign]
+    bridge = bridge_of(desk)
+    async with asyncio.timeout(desk.gate.time_limit_s + 2):
+        assert await bridge.aask(REPLY, CALL, Context()) == Stop(FAILED)
+
+
+async def test_a_cancellation_leaves_as_it_came() -> None:
+    desk = Desk().prepared()
+    reached = asyncio.Event()
+
+    async def hang(*_: Any) -> Any:
+        reached.set()
+        await asyncio.sleep(60)
+
+    desk.gate.acheck = hang  # type: ignore[method-assign]
+    task = asyncio.create_task(bridge_of(desk).aask(REPLY, CALL, Context()))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# Session and names
+
+
+async def test_the_user_s_resolver_goes_first_then_the_runtime_s_id_then_the_gate_s_session() -> None:
+    desk = Desk()
+
+    async def session(own: Any, runtime: Any) -> Any:
+        answer = await both(bridge_of(desk, session=lambda _: own), LOOK, {}, Context(runtime))
+        assert isinstance(answer, Go)
+        return answer.session_id
+
+    with desk.gate.session("surrounding"):
+        assert await session("own", "runtime") == "own"
+        assert await session(None, "runtime") == "runtime"
+        assert await session(None, None) == "surrounding"
+    assert await session(None, None) is None
+
+
+@pytest.mark.parametrize("session_id", [None, "", 7, ["chat-7"]])
+async def test_without_a_usable_session_nothing_is_allowed(session_id: Any) -> None:
+    answer = await both(bridge_of(Desk().prepared()), REPLY, CALL, Context(session_id))
+    assert isinstance(answer, Stop)
+
+
+async def test_a_tool_is_judged_by_whichever_of_its_names_the_gate_knows() -> None:
+    desk = Desk().prepared()
+    renamed = await both(bridge_of(desk), "mcp_desk__reply", {**CALL, "ticket_id": OTHER}, Context(), names=(REPLY,))
+    assert isinstance(renamed, Stop)
+    assert renamed.verdict is not None
+    assert renamed.verdict.tool == REPLY
+    twice = await both(bridge_of(desk), LOOK, CALL, Context(), names=(REPLY, REPLY))
+    assert isinstance(twice, Go)
+    assert twice.tool == REPLY
+
+
+async def test_a_call_by_two_names_that_the_gate_knows_is_denied() -> None:
+    assert await both(bridge_of(Desk().prepared()), DECIDE, CALL, Context(), names=(REPLY,)) == Stop(FAILED)
+
+
+# Recording
+
+
+def test_only_results_of_the_authority_s_tools_with_a_session_are_recorded() -> None:
+    desk = Desk()
+    bridge, decision = bridge_of(desk), desk.authority.decide(TICKET)
+    bridge.ran(Go(LOOK, SESSION, None, None), decision)
+    bridge.ran(Go(DECIDE, None, None, None), decision)
+    assert not knows_decision(desk)
+    bridge.ran(Go(DECIDE, SESSION, None, None), decision)
+    assert knows_decision(desk)
+
+
+def test_without_a_batch_a_result_counts_at_once() -> None:
+    desk = Desk()
+    decide(desk, bridge_of(desk), batch=None)
+    assert knows_decision(desk)
+
+
+def test_a_result_is_held_back_for_its_own_batch_and_counts_for_the_next() -> None:
+    desk = Desk()
+    bridge = bridge_of(desk)
+    decide(desk, bridge, batch=1)
+    first = bridge.ask(REPLY, CALL, Context(), batch=1)
+    assert isinstance(first, Stop)
+    assert "no decision" in first.text
+    second = bridge.ask(REPLY, CALL, Context(), batch=2)
+    assert isinstance(second, Stop)
+    assert "check_output" in second.text
+
+
+def test_batches_that_interleave_each_hold_back_their_own() -> None:
+    desk = Desk()
+    bridge = bridge_of(desk)
+    decide(desk, bridge, batch="a")
+    go = bridge.ask(CHECK, {"body": BODY}, Context(), batch="b")  # another batch: the decision of "a" counts from here
+    assert isinstance(go, Go)
+    assert knows_decision(desk)
+    bridge.ran(go, desk.check_output(BODY))
+    late = bridge.ask(REPLY, CALL, Context(), batch="b")
+    assert isinstance(late, Stop)  # its own check is held back still
+    assert "no output check" in late.text
+    assert isinstance(bridge.ask(REPLY, CALL, Context(), batch="a"), Go)
+
+
+def test_sessions_hold_back_apart() -> None:
+    desk = Desk()
+    bridge = bridge_of(desk)
+    decide(desk, bridge, batch=1, session="chat-7")
+    decide(desk, bridge, batch=1, session="chat-8")
+    bridge.ask(LOOK, {}, Context("chat-8"), batch=2)
+    assert knows_decision(desk, "chat-8")
+    assert not knows_decision(desk, "chat-7")
+
+
+def test_two_bridges_of_one_gate_share_what_is_held_back_and_two_gates_don_t() -> None:
+    desk, other = Desk(), Desk()
+    decide(desk, bridge_of(desk), batch=1)
+    bridge_of(other).ask(LOOK, {}, Context(), batch=2)
+    assert not knows_decision(desk)
+    bridge_of(desk).ask(LOOK, {}, Context(), batch=2)
+    assert knows_decision(desk)
+
+
+def test_what_is_held_back_goes_with_its_gate() -> None:
+    before = len(_bridge._results)
+    desk = Desk()
+    decide(desk, bridge_of(desk), batch=1)
+    assert len(_bridge._results) == before + 1
+    del desk
+    gc.collect()
+    assert len(_bridge._results) <= before
+
+
+def test_more_sessions_than_can_be_held_count_at_once_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bridge, "MAX_HELD", 2)
+    desk = Desk()
+    bridge = bridge_of(desk)
+    for number in range(3):
+        decide(desk, bridge, batch=1, session=f"chat-{number}")
+    assert [knows_decision(desk, f"chat-{number}") for number in range(3)] == [True, False, False]
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+async def test_a_session_whose_result_could_not_be_recorded_is_denied(
+    batch: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk = Desk().prepared()
+    bridge = bridge_of(desk)
+
+    def full(*_: Any) -> None:
+        raise OSError("secret: the store is gone")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(desk.gate, "record_result", full)
+        decide(desk, bridge, batch)
+        assert await both(bridge, REPLY, CALL, Context(), batch=2) == Stop(FAILED)
+    assert await both(bridge, REPLY, CALL, Context(), batch=3) == Stop(FAILED)  # the store is back, the hole stays
+    assert await both(bridge_of(desk), LOOK, {}, Context()) == Stop(FAILED)
+    assert isinstance(await both(bridge, LOOK, {}, Context("chat-8")), Go)
+    assert "OSError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+# Installing
+
+
+def test_what_is_no_gate_and_an_async_resolver_are_refused() -> None:
+    async def session(_: Any) -> str:
+        return SESSION
+
+    with pytest.raises(ConfigurationError, match="gate: an ActionGate is needed"):
+        Bridge("gate", session=None, session_of=session)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="session: a plain function"):
+        bridge_of(Desk(), session=session)
+
+
+def test_an_installation_with_a_gap_is_refused_and_the_gap_named() -> None:
+    bridge = bridge_of(Desk())
+    bridge.require([REPLY, DECIDE, CHECK, LOOK])
+    bridge.require([REPLY, DECIDE], uncovered=["web_search"], accept=[CHECK, "web_search"])
+    with pytest.raises(ConfigurationError, match=f"no tool here is called {CHECK}, {DECIDE}; the tools are: {REPLY}"):
+        bridge.require([REPLY])
+    with pytest.raises(ConfigurationError, match="the tools are: none"):
+        bridge.require([])
+    with pytest.raises(ConfigurationError, match="not covered by the gate, to be listed in accept=: web_search"):
+        bridge.require([REPLY, DECIDE, CHECK], uncovered=["web_search"])
+
+
+@pytest.fixture(autouse=True)
+def logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, logger="preaction")
