@@ -81,7 +81,7 @@ def _get(state: object, name: str) -> Any:
     return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
 
 
-def _plain(value: object) -> object:
+def _plain(value: Any) -> Any:
     """As JSON has it. Models are read field by field: a dump would leave out what their author excluded from dumps."""
     if isinstance(value, BaseModel):
         return {name: _plain(inner) for name, inner in value}
@@ -97,7 +97,7 @@ def _returned(tool: Any, result: object) -> object:
     if tool.response_format == "content_and_artifact" and isinstance(result, tuple) and len(result) == 2:
         content, artifact = result
         structured = artifact.get("structured_content") if isinstance(artifact, Mapping) else None
-        return content if structured is None else structured
+        result = content if structured is None else structured
     if isinstance(result, ToolMessage):
         return {"isError": True} if result.status == "error" else result.content
     return result
@@ -117,7 +117,7 @@ class _Guarded:
         taken = inspect.signature(tool._run).parameters
         self.framework = {n for n, p in taken.items() if n == "run_manager" or "RunnableConfig" in str(p.annotation)}
         self.framework |= set(getattr(tool, "_injected_args_keys", ()))
-        fields = getattr(tool.args_schema, "model_fields", {})
+        fields = self.fields = getattr(tool.args_schema, "model_fields", {})
         self.injected = {name for name, info in fields.items() if any(map(_injects, info.metadata))}
 
     def twin(self) -> Any:
@@ -158,11 +158,17 @@ class _Guarded:
         _call.set(None)  # the body may call tools of its own, and those are other calls
         if not self.bridge.gate.is_gated(self.tool.name) and not (call and self.bridge.gate.is_gated(call.name)):
             return call, {}, {}
-        hidden = self.framework if call is None else (self.framework | self.injected) - call.sent
+        sent = frozenset[str]() if call is None else call.sent
+        hidden = self.framework | (self.injected - sent if call else frozenset())
+        smuggled = self.framework & sent
         try:
-            given = {**dict(zip(self.tool.args, args, strict=True)), **kwargs} if args else kwargs
+            given = dict(zip(self.tool.args, args, strict=True)) if args else {}
+            given |= kwargs
+            for name, info in self.fields.items():  # older versions leave a default to the body
+                if name not in given and not info.is_required():
+                    given[name] = info.get_default(call_default_factory=True)
             kept = copy.deepcopy({name: value for name, value in given.items() if name not in hidden})
-            return call, _plain(kept), kept
+            return call, {**_plain(kept), **dict.fromkeys(smuggled)}, kept
         except Exception:  # noqa: BLE001
             return call, None, {}
 
@@ -174,8 +180,8 @@ class _Guarded:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if go.arguments is None:
             return args, kwargs
-        names = list(self.tool.args)[: len(args)]
-        return tuple(kept[name] for name in names), {name: kept.get(name, value) for name, value in kwargs.items()}
+        names = list(self.tool.args)[: len(args)] if args else []  # a JSON schema is made for it
+        return tuple(kept.pop(name) for name in names), {**kwargs, **kept}
 
     def denied(self, stop: Stop, call: _Call | None) -> Any:
         if call is None:  # called by hand: an exception, which `handle_tool_error` turns into a text if it is set
@@ -269,9 +275,9 @@ def install(target: T, gate: ActionGate, *, session: SessionOf[Config] | None = 
 
     It is changed in place, with every graph in it: nodes, and agents that a node or a tool holds. The session is what
     `session(config)` gives, else the `thread_id`, else that of `with gate.session(…)`. Raises `ConfigurationError`
-    naming tools that the gate knows and `target` doesn't have, and, unless `accept` lists them: provider-side tools,
-    remote graphs, gated tools that a node calls by hand (see `guard`), and gated tools with `return_direct`, whose
-    denial would be the run's answer.
+    naming tools that the gate knows and `target` doesn't have, and, unless `accept` lists them: provider-side tools;
+    remote graphs; gated tools that a node calls by hand (see `guard`), that stand behind interceptors of an MCP client,
+    or that have `return_direct`, so that a denial would be the run's answer.
     """
     found, inner = _Found(target, gate), _Gate(gate, session)
     inner.bridge.require(found.names, uncovered=found.uncovered, accept=accept)
@@ -344,11 +350,18 @@ class _Found:
         self.names = {tool.name for tool in run} | guarded
         self.uncovered = {tool.name for tool in by_hand if gate.knows(tool.name)} - guarded
         self.uncovered |= {tool.name for tool in run if tool.return_direct and gate.is_gated(tool.name)}
+        self.uncovered |= {tool.name for tool in run if gate.is_gated(tool.name) and _intercepted(tool)}
         for thing in things:
             if isinstance(thing, list | tuple):
                 self.uncovered |= _hosted(thing)
             elif isinstance(thing, PregelProtocol) and not isinstance(thing, Pregel):
                 self.uncovered.add(str(getattr(thing, "name", None) or "a remote graph"))
+
+
+def _intercepted(tool: Any) -> bool:
+    """Whether interceptors of an MCP client stand between the tool and its server: they may rewrite the call."""
+    coroutine = getattr(tool, "coroutine", None)
+    return coroutine is not None and bool(inspect.getclosurevars(coroutine).nonlocals.get("tool_interceptors"))
 
 
 def _leads(thing: object) -> Iterable[object] | None:
