@@ -33,6 +33,7 @@ from adapters.contract import (
     DECIDE,
     OTHER,
     REPLY,
+    RULE,
     SESSION,
     TICKET,
     Contract,
@@ -42,7 +43,7 @@ from adapters.contract import (
     Transcript,
     reply,
 )
-from preaction import ConfigurationError, create_action_gate
+from preaction import ConfigurationError
 from preaction.adapters.google_adk import GatePlugin, ainstall, install
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the runtime's own
@@ -262,29 +263,12 @@ async def test_the_context_that_the_runtime_injects_is_no_argument(name: str) ->
 
 
 async def test_a_call_that_waits_for_a_person_uses_no_decision_up() -> None:
-    desk = Desk()
-    desk.gate = create_action_gate(
-        job=desk.authority.job,
-        tools={REPLY: {**RULE, "once": "decision"}},
-        verify=desk.authority,
-        describe=desk.authority,
-        verify_output_check=desk.authority,
-        clock=desk.authority.clock,
-    )
-    desk.prepared()
+    desk = Desk(options={"tools": {REPLY: {**RULE, "once": "decision"}}}).prepared()
     tool = FunctionTool(desk.helpdesk_reply, require_confirmation=True)
-    agent = agent_of([tool], [[reply()]])
+    agent = agent_of([tool, *desk.bodies[1:]], [[reply()]])
     await play(agent, [install(agent, desk.gate)])
     assert desk.replies() == []
     assert desk.gate.preview(SESSION, REPLY, {"ticket_id": TICKET, "body": BODY}).allow
-
-
-RULE = {
-    "writes": "billing-team-reply",
-    "entity": {"field": "ticket_id"},
-    "fields": ["ticket_id", "body"],
-    "output_check": {"fields": ["body"]},
-}
 
 
 # Agents below agents -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ turns stand within one turn of the outer model. Shared by the runtimes whose age
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from preaction.adapters._bridge import Go
 
@@ -33,21 +33,15 @@ class Turn:
     __hash__ = None  # type: ignore[assignment]  # equality isn't transitive
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Around:
-    """A call whose body runs; as an object it is the call's identity."""
-
-    session_id: str | None
-    path: tuple[tuple[object, object], ...] = field(default=())
-
-
-_around: ContextVar[_Around | None] = ContextVar("preaction_around", default=None)
+_around: ContextVar[Go | None] = ContextVar("preaction_around", default=None)
+"""The call whose body runs; as an object it is the call's identity."""
 
 
 def turn(which: object) -> Turn:
     """The turn `which` of the model that makes the present call, within whatever call runs its agent."""
     around = _around.get()
-    return Turn(((None, which),) if around is None else (*around.path, (around, which)))
+    outer = around.batch.path if around is not None and isinstance(around.batch, Turn) else ()
+    return Turn((*outer, (around, which)))
 
 
 def outer_session() -> str | None:
@@ -59,7 +53,7 @@ def outer_session() -> str | None:
 @contextmanager
 def inside(go: Go) -> Iterator[None]:
     """While the body of an allowed call runs."""
-    token = _around.set(_Around(go.session_id, go.batch.path if isinstance(go.batch, Turn) else ()))
+    token = _around.set(go)
     try:
         yield
     finally:

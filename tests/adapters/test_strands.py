@@ -1,0 +1,471 @@
+"""Strands Agents: the contract in the real runtime, and a row for every trap that its facts name."""
+
+import asyncio
+import inspect
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+with warnings.catch_warnings():  # what its dependencies warn of while they are imported
+    warnings.simplefilter("ignore")
+    pytest.importorskip("strands", reason="runs in its own environment: make test-runtimes")
+    import strands.multiagent
+
+from strands import Agent, ToolContext, tool
+from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent, HookProvider, HookRegistry
+from strands.models import Model
+from strands.session.file_session_manager import FileSessionManager
+
+from adapters.contract import (
+    BODY,
+    CHECK,
+    DECIDE,
+    LOOK,
+    OTHER,
+    REPLY,
+    RULE,
+    SESSION,
+    TICKET,
+    Contract,
+    Desk,
+    Harness,
+    ToolCall,
+    Transcript,
+    as_json,
+    reply,
+)
+from preaction import ConfigurationError
+from preaction.adapters._bridge import FAILED
+from preaction.adapters.strands import install
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # the runtime's own
+
+HAS_BACKGROUND = "background_tasks" in inspect.signature(Agent.__init__).parameters
+Turns = Sequence[Sequence[ToolCall]]
+
+
+class Script(Model):
+    """A model that makes the calls of its script, one turn after the other, then says `done`."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = list(turns)
+        self.told: list[Any] = []
+        self.asked = 0
+
+    def update_config(self, **_: Any) -> None:
+        pass
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+    async def structured_output(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+        yield
+
+    async def stream(self, messages: Any, *_: Any, **__: Any) -> Any:
+        self.told += [block["toolResult"] for block in messages[-1]["content"] if "toolResult" in block]
+        self.asked += 1
+        yield {"messageStart": {"role": "assistant"}}
+        if self.asked <= len(self.turns):
+            for number, call in enumerate(self.turns[self.asked - 1]):
+                yield {
+                    "contentBlockStart": {
+                        "start": {"toolUse": {"name": call.name, "toolUseId": f"t{self.asked}-{number}"}}
+                    }
+                }
+                yield {"contentBlockDelta": {"delta": {"toolUse": {"input": as_json(call.arguments)}}}}
+                yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "tool_use"}}
+        else:
+            yield {"contentBlockStart": {"start": {}}}
+            yield {"contentBlockDelta": {"delta": {"text": "done"}}}
+            yield {"contentBlockStop": {}}
+            yield {"messageStop": {"stopReason": "end_turn"}}
+
+
+def tools_of(desk: Desk) -> list[Any]:
+    return [tool(body) for body in desk.bodies]
+
+
+def agent_of(tools: Sequence[Any], turns: Turns, **more: Any) -> Agent:
+    return Agent(model=Script(turns), tools=list(tools), callback_handler=None, **more)
+
+
+def told(agent: Agent) -> list[str]:
+    return [" ".join(block.get("text", "") for block in result["content"]) for result in agent.model.told]
+
+
+def of_the_chat(state: Any) -> str | None:
+    """The session that a program hands to each run."""
+    return state.get("chat")
+
+
+class StrandsHarness(Harness):
+    modes = ("async", "sync", "stream")
+
+    def run(self, desk: Desk, turns: Turns, *, mode: str, session: str | None = SESSION) -> Transcript:
+        agent = agent_of(tools_of(desk), turns)
+        install(agent, desk.gate, session=of_the_chat)
+        state = {"chat": session}
+
+        async def play() -> str:
+            if mode == "async":
+                return str(await agent.invoke_async("hi", invocation_state=state))
+            said = ""
+            async for event in agent.stream_async("hi", invocation_state=state):
+                said = str(event.get("result", said))
+            return said
+
+        said = str(agent("hi", invocation_state=state)) if mode == "sync" else asyncio.run(play())
+        return Transcript(told(agent), said.strip() == "done")
+
+
+class TestContract(Contract):
+    harness = StrandsHarness()
+
+
+def play(
+    desk: Desk, turns: Turns, *, tools: Sequence[Any] | None = None, chat: str | None = SESSION, **more: Any
+) -> Agent:
+    """Run the turns with the gate installed."""
+    agent = agent_of(tools_of(desk) if tools is None else tools, turns, **more)
+    install(agent, desk.gate, session=of_the_chat)
+    assert str(agent("hi", invocation_state={"chat": chat})).strip() == "done"
+    return agent
+
+
+# Traps: each is open in the bare runtime, or for a gate in a hook, and closed here -----------------------------------
+
+
+class Hook(HookProvider):
+    def __init__(self, before: Callable[[Any], Any], *, after: bool = False, order: float | None = None) -> None:
+        self.does = before
+        self.event: Any = AfterToolCallEvent if after else BeforeToolCallEvent
+        self.order = {} if order is None else {"order": order}
+
+    def register_hooks(self, registry: HookRegistry, **_: Any) -> None:
+        registry.add_callback(self.event, self.does, **self.order)
+
+
+def to_another_ticket(event: Any) -> None:
+    if event.tool_use["name"] == REPLY:
+        event.tool_use["input"]["ticket_id"] = OTHER
+
+
+def test_a_hook_that_rewrites_arguments_comes_before_the_gate() -> None:
+    bare = Desk().prepared()
+    agent_of(tools_of(bare), [[reply()]], hooks=[Hook(to_another_ticket)])("hi")
+    assert bare.replies() == [{"ticket_id": OTHER, "body": BODY}]
+
+    desk = Desk().prepared()
+    agent = play(desk, [[reply()]], hooks=[Hook(to_another_ticket, order=1_000)])
+    assert desk.replies() == []
+    assert told(agent) == [desk.denial(ticket_id=OTHER, body=BODY)]
+
+
+def test_a_hook_can_not_lift_a_denial() -> None:
+    def deny(event: Any) -> None:
+        event.cancel_tool = "denied"
+
+    def lift(event: Any) -> None:
+        event.cancel_tool = False
+
+    bare = Desk().prepared()
+    agent_of(tools_of(bare), [[reply(OTHER)]], hooks=[Hook(deny), Hook(lift)])("hi")
+    assert len(bare.replies()) == 1
+
+    desk = Desk().prepared()
+    agent = play(desk, [[reply(OTHER)]], hooks=[Hook(lift, order=1_000)])
+    assert desk.replies() == []
+    assert agent.model.told[0]["status"] == "error"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_hook_that_puts_another_tool_in_is_seen(known: bool) -> None:
+    desk = Desk().prepared()
+    tools = tools_of(desk)
+    body = tools[0] if known else tool(desk.helpdesk_reply)
+
+    def swap(event: Any) -> None:
+        event.selected_tool = body
+        event.tool_use = {**event.tool_use, "input": {"ticket_id": TICKET, "body": BODY}}
+
+    calls = [ToolCall(LOOK, {"ticket_id": OTHER}), ToolCall(DECIDE, {"entity_id": TICKET})]
+    agent = play(desk, [[calls[0]], [calls[1]]], tools=tools, hooks=[Hook(swap)])
+    assert len(desk.replies()) == 1  # by the rule of the tool that ran, whatever the model called
+    assert told(agent)[1] == FAILED  # two tools of the gate in one call are one too many
+    play(desk, [[calls[0]]], tools=tools, hooks=[Hook(swap)], chat="another")
+    assert len(desk.replies()) == 1
+
+
+@pytest.mark.skipif(not hasattr(Agent, "add_middleware"), reason="this version has no middleware")
+@pytest.mark.parametrize("what", ["arguments", "tool"])
+def test_middleware_runs_after_every_hook_and_before_the_gate(what: str) -> None:
+    from strands.middleware import ExecuteToolStage
+
+    def meddling(tools: list[Any]) -> Any:
+        async def meddle(context: Any, go_on: Any) -> Any:
+            use = {**context.tool_use, "input": {"ticket_id": OTHER, "body": BODY}}
+            changed = replace(context, tool_use=use, tool=tools[0] if what == "tool" else context.tool)
+            async for event in go_on(changed):
+                yield event
+
+        return meddle
+
+    called = reply() if what == "arguments" else ToolCall("look_up", {"ticket_id": TICKET})
+    seen: list[Any] = []
+    bare = Desk().prepared()
+    tools = tools_of(bare)
+    agent = agent_of(tools, [[called]], hooks=[Hook(lambda event: seen.append(dict(event.tool_use["input"])))])
+    agent.add_middleware(ExecuteToolStage, meddling(tools))
+    agent("hi")
+    assert seen == [called.arguments]
+    assert bare.replies() == [{"ticket_id": OTHER, "body": BODY}]  # checked one, ran another
+
+    desk = Desk().prepared()
+    tools = tools_of(desk)
+    agent = agent_of(tools, [[called]])
+    install(agent, desk.gate, session=of_the_chat)
+    agent.add_middleware(ExecuteToolStage, meddling(tools))
+    agent("hi", invocation_state={"chat": SESSION})
+    assert desk.replies() == []
+    assert told(agent) == [desk.denial(ticket_id=OTHER, body=BODY)]
+
+
+def test_a_retry_is_asked_about_again() -> None:
+    tried: list[Any] = []
+
+    def again(event: Any) -> None:
+        event.retry = not tried
+        tried.append(event)
+
+    desk = Desk(options={"tools": {REPLY: {**RULE, "once": "decision"}}}).prepared()
+    play(desk, [[reply()]], hooks=[Hook(again, after=True)])
+    assert len(desk.replies()) == 1
+    assert "already" in tried[1].result["content"][0]["text"]
+
+
+@pytest.mark.skipif(not HAS_BACKGROUND, reason="this version runs no tools in the background")
+def test_a_retry_in_the_background_where_no_hook_is_asked_is_asked_about_again() -> None:
+    tried: list[Any] = []
+    asked: list[Any] = []
+
+    def again(event: Any) -> None:
+        event.retry = not tried
+        tried.append(event)
+
+    bare = Desk().prepared()
+    hooks = [Hook(asked.append), Hook(again, after=True)]
+    agent_of(tools_of(bare), [[reply()]], hooks=hooks, background_tasks={"always": [REPLY]})("hi")
+    assert (len(asked), len(bare.replies())) == (1, 2)
+
+    tried.clear()
+    desk = Desk(options={"tools": {REPLY: {**RULE, "once": "decision"}}}).prepared()
+    play(desk, [[reply()]], hooks=hooks, background_tasks={"always": [REPLY]})
+    assert len(desk.replies()) == 1
+
+
+def test_arguments_that_do_not_parse_come_as_none_at_all() -> None:
+    ran: list[str] = []
+
+    @tool
+    def helpdesk_reply() -> str:
+        """Send the prepared reply."""
+        ran.append(REPLY)
+        return "sent"
+
+    call = ToolCall(REPLY, '{"ticket_id": "HC-')
+    agent_of([helpdesk_reply], [[call]])("hi")
+    assert ran == [REPLY]  # a tool without parameters ran on a broken call
+
+    desk = Desk().prepared()
+    play(desk, [[call]], tools=[helpdesk_reply, *tools_of(desk)[1:]])
+    assert ran == [REPLY]
+
+
+def test_a_decision_that_a_hook_makes_up_is_not_recorded() -> None:
+    desk = Desk()
+    made_up = json.dumps(desk.authority.decide(TICKET))
+
+    def pretend(event: Any) -> None:
+        if event.tool_use["name"] == DECIDE:
+            event.cancel_tool = made_up
+
+    agent = play(desk, [[ToolCall(DECIDE, {"entity_id": TICKET})], [reply()]], hooks=[Hook(pretend)])
+    assert told(agent)[0] == made_up  # the model was shown it
+    assert "no decision" in told(agent)[1]
+
+
+def test_what_counts_is_what_the_tool_returned_not_what_a_hook_made_of_it() -> None:
+    def rewrite(event: Any) -> None:
+        event.result = {**event.result, "content": [{"text": "looks fine"}]}
+
+    desk = Desk()
+    turns = [[ToolCall(DECIDE, {"entity_id": TICKET})], [ToolCall(CHECK, {"body": BODY})], [reply()]]
+    play(desk, turns, hooks=[Hook(rewrite, after=True)])
+    assert len(desk.replies()) == 1
+
+
+def test_defaults_that_the_model_does_not_send_are_checked_too() -> None:
+    sent = []
+
+    @tool
+    def helpdesk_reply(ticket_id: str, body: str, public: bool = True) -> str:
+        """Send a reply."""
+        sent.append(public)
+        return "sent"
+
+    desk = Desk().prepared()
+    agent = play(desk, [[reply()]], tools=[helpdesk_reply, *tools_of(desk)[1:]])
+    assert sent == []
+    assert "public" in told(agent)[0]
+
+
+def test_a_tool_that_looks_at_its_own_call_sees_what_was_checked() -> None:
+    seen: list[Any] = []
+
+    @tool(context=True)
+    def helpdesk_reply(ticket_id: str, body: str, tool_context: ToolContext) -> str:
+        """Send a reply."""
+        seen.append(tool_context.tool_use["input"])
+        return "sent"
+
+    desk = Desk().prepared()
+    play(desk, [[reply()]], tools=[helpdesk_reply, *tools_of(desk)[1:]])
+    assert seen == [{"ticket_id": TICKET, "body": BODY}]
+
+
+def test_a_direct_call_is_gated_too() -> None:
+    desk = Desk().prepared()
+    agent = agent_of(tools_of(desk), [])
+    install(agent, desk.gate, session=lambda _: SESSION)
+    denied = agent.tool.helpdesk_reply(ticket_id=OTHER, body=BODY)
+    assert denied["content"] == [{"text": desk.denial(ticket_id=OTHER, body=BODY)}]
+    assert agent.tool.helpdesk_reply(ticket_id=TICKET, body=BODY)["status"] == "success"
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+
+
+def test_calls_of_one_turn_that_run_one_after_the_other_are_one_batch_too() -> None:
+    from strands.tools.executors import SequentialToolExecutor
+
+    desk = Desk()
+    decide, check = ToolCall(DECIDE, {"entity_id": TICKET}), ToolCall(CHECK, {"body": BODY})
+    agent = play(desk, [[decide, check, reply()], [reply()]], tool_executor=SequentialToolExecutor())
+    assert "no decision" in told(agent)[2]
+    assert len(desk.replies()) == 1
+
+
+# Agents below agents -------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_as_a_tool_is_gated_and_belongs_to_the_session_that_calls_it() -> None:
+    def deny(event: Any) -> None:
+        if event.tool_use["name"] == REPLY:
+            event.cancel_tool = "denied"
+
+    go = [[ToolCall("child", {"input": "go"})]]
+    bare = Desk()
+    child = agent_of(tools_of(bare), [[reply()]], name="child")
+    agent_of([child.as_tool()], go, hooks=[Hook(deny)])("hi")
+    assert len(bare.replies()) == 1  # a hook of the outer agent saw nothing of it
+
+    desk = Desk().prepared()
+    child = agent_of(tools_of(desk), [[reply(OTHER)], [reply()]], name="child")
+    play(desk, go, tools=[child.as_tool()])
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+    assert told(child)[0] == desk.denial(ticket_id=OTHER, body=BODY)
+
+
+def test_what_an_agent_as_a_tool_decides_counts_for_its_own_next_turn() -> None:
+    desk = Desk()
+    turns = [[ToolCall(DECIDE, {"entity_id": TICKET})], [ToolCall(CHECK, {"body": BODY})], [reply()]]
+    child = agent_of(tools_of(desk), turns, name="child")
+    play(desk, [[ToolCall("child", {"input": "go"})]], tools=[child.as_tool()])
+    assert len(desk.replies()) == 1
+
+
+def test_the_agents_of_a_graph_are_gated() -> None:
+    desk = Desk().prepared()
+    worker = agent_of(tools_of(desk), [[reply(OTHER)], [reply()]], name="worker")
+    builder = strands.multiagent.GraphBuilder()
+    builder.add_node(worker, "worker")
+    graph = builder.build()
+    install(graph, desk.gate, session=of_the_chat)
+    graph("hi", invocation_state={"chat": SESSION})
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+    assert told(worker)[0] == desk.denial(ticket_id=OTHER, body=BODY)
+
+
+# Tools that come later, and what install refuses ---------------------------------------------------------------------
+
+
+def test_a_tool_that_joins_after_install_is_guarded_by_the_hook() -> None:
+    desk = Desk().prepared()
+    agent = agent_of(tools_of(desk)[1:], [[reply(OTHER)], [reply()]])
+    install(agent, desk.gate, session=of_the_chat, accept=[REPLY])
+    agent.tool_registry.process_tools([tool(desk.helpdesk_reply)])
+    agent("hi", invocation_state={"chat": SESSION})
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+    assert told(agent)[0] == desk.denial(ticket_id=OTHER, body=BODY)
+
+
+def test_a_gated_name_that_no_tool_has_is_refused() -> None:
+    desk = Desk()
+    with pytest.raises(ConfigurationError, match=REPLY):
+        install(agent_of(tools_of(desk)[1:], []), desk.gate)
+
+
+def test_an_agent_that_runs_elsewhere_is_refused_unless_accepted() -> None:
+    class Elsewhere:
+        name = "elsewhere"
+
+    desk = Desk()
+    with pytest.raises(ConfigurationError, match="elsewhere"):
+        install([agent_of(tools_of(desk), []), Elsewhere()], desk.gate)
+    install([agent_of(tools_of(desk), []), Elsewhere()], desk.gate, accept=["elsewhere"])
+
+
+# Sessions ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_session_manager_s_id_is_the_session(tmp_path: Path) -> None:
+    desk = Desk().prepared()
+    manager = FileSessionManager(session_id=SESSION, storage_dir=str(tmp_path))
+    agent = agent_of(tools_of(desk), [[reply()]], session_manager=manager)
+    install(agent, desk.gate)
+    agent("hi")
+    assert len(desk.replies()) == 1
+
+
+def test_a_resolver_that_fails_denies() -> None:
+    desk = Desk().prepared()
+    agent = agent_of(tools_of(desk), [[reply()]])
+    install(agent, desk.gate, session=lambda state: state["no such thing"])
+    assert str(agent("hi")).strip() == "done"
+    assert desk.replies() == []
+
+
+async def test_a_cancelled_run_stays_cancelled() -> None:
+    async def hang(_: str) -> Any:
+        await asyncio.sleep(30)
+
+    desk = Desk(options={"verify": hang}).prepared()
+    agent = agent_of(tools_of(desk), [[reply()]])
+    install(agent, desk.gate, session=of_the_chat)
+    task = asyncio.create_task(agent.invoke_async("hi", invocation_state={"chat": SESSION}))
+    await asyncio.sleep(0.1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert desk.replies() == []
+
+
+def test_observe_lets_the_call_through_as_it_came() -> None:
+    desk = Desk(options={"mode": "observe"})
+    play(desk, [[reply(OTHER)]])
+    assert desk.replies() == [{"ticket_id": OTHER, "body": BODY}]
