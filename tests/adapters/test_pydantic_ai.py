@@ -1,18 +1,53 @@
 """Pydantic AI: the contract, and a row for each trap of this runtime: open without the adapter, closed with it."""
 
 import asyncio
+import datetime
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 pytest.importorskip("pydantic_ai", reason="runs in its own environment: make test-runtimes")
 
-from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
+from fastmcp import FastMCP
+from pydantic import BaseModel, BeforeValidator
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, RunContext, Tool, ToolOutput
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, Hooks, NativeTool
+from pydantic_ai.exceptions import SkipToolExecution, UnexpectedModelBehavior
+from pydantic_ai.mcp import MCPToolset
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    RetryPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturn,
+    ToolReturnPart,
+)
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
+from pydantic_ai.native_tools import WebSearchTool
+from pydantic_ai.tools import ToolApproved, ToolDefinition
+from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
 
-from adapters.contract import SESSION, Contract, Desk, Harness, ToolCall, Transcript, as_json
+from adapters.contract import (
+    BODY,
+    CHECK,
+    DECIDE,
+    LOOK,
+    OTHER,
+    REPLY,
+    SESSION,
+    TICKET,
+    Contract,
+    Desk,
+    Harness,
+    ToolCall,
+    Transcript,
+    as_json,
+    reply,
+)
+from preaction import ConfigurationError, create_action_gate, denial_text
 from preaction.adapters.pydantic_ai import Gated
 
 
@@ -62,7 +97,7 @@ class PydanticAI(Harness):
         self, desk: Desk, turns: Sequence[Sequence[ToolCall]], *, mode: str, session: str | None = SESSION
     ) -> Transcript:
         scripted = Scripted(turns)
-        agent = Agent(scripted.model, tools=desk.bodies, capabilities=[Gated(desk.gate)], retries=5)
+        agent = Agent(scripted.model, tools=desk.bodies, capabilities=[Gated(desk.gate)])
 
         async def play() -> Any:
             if mode == "async":
@@ -86,3 +121,399 @@ class PydanticAI(Harness):
 
 class TestPydanticAI(Contract):
     harness = PydanticAI()
+
+
+def decide(ticket: str = TICKET) -> ToolCall:
+    return ToolCall(DECIDE, {"entity_id": ticket})
+
+
+def agent_of(desk: Desk, *turns: Sequence[ToolCall], **changes: Any) -> tuple[Agent[None, Any], Scripted]:
+    scripted = Scripted(turns)
+    options = {"tools": desk.bodies, "capabilities": [Gated(desk.gate)], **changes}
+    return Agent(scripted.model, **options), scripted
+
+
+async def play(agent: Agent[None, Any], **options: Any) -> Any:
+    return await agent.run("Hello", **{"conversation_id": SESSION, **options})
+
+
+async def test_a03_a_denial_is_neither_a_failure_nor_a_retry() -> None:
+    desk = Desk().prepared()
+    agent, scripted = agent_of(desk, [reply(OTHER)])
+    await play(agent)
+    assert list(scripted.outcomes.values()) == ["denied"]
+
+    def retries(ticket_id: str, body: str) -> str:
+        raise ModelRetry("denied")
+
+    agent, _ = agent_of(desk, [reply(OTHER)], [reply(OTHER)], tools=[Tool(retries, name=REPLY)], capabilities=[])
+    with pytest.raises(UnexpectedModelBehavior):  # what a ModelRetry for a denial would do to the run
+        await play(agent)
+
+
+# Something rewrites the call after a check
+
+
+def to_other(args: dict[str, Any]) -> dict[str, Any]:
+    return {**args, "ticket_id": OTHER} if "body" in args and "ticket_id" in args else args
+
+
+class Rewrites(AbstractCapability[Any]):
+    """Another capability that changes arguments at the latest hook there is."""
+
+    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        return to_other(args)
+
+
+class RewritingToolset(WrapperToolset[Any]):
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        return await super().call_tool(name, to_other(tool_args), ctx, tool)
+
+
+class RewritesInnermost(AbstractCapability[Any]):
+    """Another capability that wants to be the innermost one."""
+
+    def get_ordering(self) -> CapabilityOrdering:
+        return CapabilityOrdering(position="innermost")
+
+    def get_wrapper_toolset(self, toolset: Any) -> Any:
+        return RewritingToolset(toolset)
+
+
+class HookGate(AbstractCapability[Any]):
+    """A gate at the hook that looks like the one to use: it sees the arguments before others change them."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        verdict = await self.desk.gate.acheck(ctx.conversation_id, tool_def.name, args)
+        return denial_text(verdict) if verdict.blocks else await handler(args)
+
+
+@pytest.mark.parametrize("rewrites", [Rewrites(), RewritesInnermost()])
+@pytest.mark.parametrize("gate_first", [True, False])
+async def test_a03_what_other_capabilities_rewrite_is_checked_as_it_runs(rewrites: Any, gate_first: bool) -> None:
+    for gate in (HookGate, lambda desk: Gated(desk.gate)):
+        desk = Desk().prepared()
+        capabilities = [gate(desk), rewrites] if gate_first else [rewrites, gate(desk)]
+        agent, scripted = agent_of(desk, [reply()], capabilities=capabilities)
+        await play(agent)
+        slips_through = gate is HookGate and (desk.replies() or not isinstance(rewrites, Rewrites))  # not yet in 2.40
+        assert desk.replies() == ([{"ticket_id": OTHER, "body": BODY}] if slips_through else [])
+    assert scripted.answers() == [desk.denial(ticket_id=OTHER, body=BODY)]
+
+
+async def test_a03_what_a_toolset_of_the_user_s_rewrites_is_checked_as_it_runs() -> None:
+    desk = Desk().prepared()
+    toolset = RewritingToolset(FunctionToolset(desk.bodies))
+    agent, scripted = agent_of(desk, [reply()], tools=[], toolsets=[toolset])
+    await play(agent)
+    assert scripted.answers() == [desk.denial(ticket_id=OTHER, body=BODY)]
+
+
+async def test_a03_dates_and_models_are_checked_as_json_and_run_as_they_were_validated() -> None:
+    class Money(BaseModel):
+        amount: int
+
+    ran: list[Any] = []
+
+    def refund(ticket_id: str, due: datetime.date, money: Money) -> str:
+        ran.append((ticket_id, due, money))
+        return "refunded"
+
+    desk = Desk()
+    fields = ["ticket_id", "due", "money.amount"]
+    gate = create_action_gate(
+        job=desk.authority.job,
+        tools={"refund": {"writes": "billing-team-reply", "entity": {"field": "ticket_id"}, "fields": fields}},
+        verify=desk.authority,
+        describe=desk.authority,
+        clock=desk.authority.clock,
+    )
+    gate.decisions.record(SESSION, result=desk.authority.decide(TICKET))
+    call = ToolCall("refund", {"ticket_id": TICKET, "due": "2026-12-01", "money": {"amount": "5"}})
+    agent, scripted = agent_of(desk, [call], tools=[refund], capabilities=[Gated(gate)])
+    await play(agent)
+    assert scripted.answers() == ["refunded"]
+    assert ran == [(TICKET, datetime.date(2026, 12, 1), Money(amount=5))]
+
+
+async def test_a03_arguments_that_can_t_be_written_as_json_are_denied() -> None:
+    ran: list[Any] = []
+
+    def helpdesk_reply(ticket_id: str, body: Annotated[Any, BeforeValidator(lambda _: object())]) -> None:
+        ran.append(body)
+
+    desk = Desk().prepared()
+    agent, scripted = agent_of(desk, [reply()], tools=[helpdesk_reply, *desk.bodies[1:]])
+    await play(agent)
+    assert ran == []
+    assert scripted.answers()[0].startswith("Denied, nothing was done")
+
+
+# Names and toolsets
+
+
+async def test_a07_a_prefixed_tool_is_gated_by_either_name() -> None:
+    seen: list[str] = []
+    hooks = Hooks[None](before_tool_execute=lambda ctx, *, call, tool_def, args: seen.append(tool_def.name) or args)
+    desk = Desk()
+    calls = [[ToolCall(f"desk_{REPLY}", reply().arguments)], [ToolCall(f"desk_{DECIDE}", {"entity_id": TICKET})]]
+    prefixed = FunctionToolset(desk.bodies).prefixed("desk")
+    agent, scripted = agent_of(
+        desk, *calls, calls[0], tools=[], toolsets=[prefixed], capabilities=[Gated(desk.gate), hooks]
+    )
+    await play(agent)
+    assert f"desk_{REPLY}" in seen  # what a hook's filter by name would have to know
+    assert desk.replies() == []
+    assert "no decision" in scripted.answers()[0]
+    assert "check_output" in scripted.answers()[2]
+
+
+async def test_toolsets_of_a_run_and_overridden_ones_are_gated() -> None:
+    desk = Desk()
+    agent, _ = agent_of(desk, [reply()], tools=[])
+    await play(agent, toolsets=[FunctionToolset(desk.bodies)])
+    agent, _ = agent_of(desk, [reply()], tools=[])
+    with agent.override(toolsets=[FunctionToolset(desk.bodies)]):
+        await play(agent)
+    assert desk.replies() == []
+
+
+async def test_toolsets_made_for_each_run_are_gated() -> None:
+    desk = Desk()
+    agent, scripted = agent_of(desk, [reply()], tools=[])
+
+    @agent.toolset
+    def dynamic(ctx: RunContext[None]) -> Any:
+        return FunctionToolset(desk.bodies)
+
+    await play(agent)
+    assert desk.replies() == []
+    assert "no decision" in scripted.answers()[0]
+
+
+async def test_a04_a_result_within_a_tool_return_is_recorded() -> None:
+    desk = Desk()
+
+    def get_job_decision(entity_id: str) -> ToolReturn:
+        return ToolReturn(return_value=desk.get_job_decision(entity_id), content="for the model")
+
+    tools = [desk.helpdesk_reply, get_job_decision, desk.check_output]
+    agent, scripted = agent_of(desk, [decide()], [reply()], tools=tools)
+    await play(agent)
+    assert "no output check" in scripted.answers()[1]
+
+
+async def test_hooks_that_are_loaded_later_are_no_gate_and_the_adapter_can_t_be() -> None:
+    def deny(ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        raise SkipToolExecution("denied")
+
+    desk = Desk()
+    late = Hooks[None](before_tool_execute=deny, defer_loading=True, id="late", description="Late.")
+    agent, _ = agent_of(desk, [reply()], capabilities=[late])
+    await play(agent)
+    assert len(desk.replies()) == 1
+    with pytest.raises(TypeError):
+        Gated(desk.gate, defer_loading=True)  # type: ignore[call-arg]
+
+
+# What can't be covered is refused, before the model is asked
+
+
+async def test_a08_gaps_are_refused_and_named() -> None:
+    desk = Desk()
+    agent, scripted = agent_of(desk, [reply()], tools=desk.bodies[:1])
+    with pytest.raises(ConfigurationError, match=f"no tool here is called {CHECK}, {DECIDE}"):
+        await play(agent)
+    agent, scripted = agent_of(desk, [reply()], capabilities=[Gated(desk.gate), NativeTool(WebSearchTool())])
+    with pytest.raises(ConfigurationError, match="web_search"):
+        await play(agent)
+    external = ExternalToolset([ToolDefinition(name="pay")])
+    agent, scripted = agent_of(desk, [reply()], toolsets=[external])
+    with pytest.raises(ConfigurationError, match="pay"):
+        await play(agent)
+    external = ExternalToolset([ToolDefinition(name=REPLY)])
+    agent, scripted = agent_of(desk, [reply()], tools=desk.bodies[1:], toolsets=[external])
+    with pytest.raises(ConfigurationError, match=REPLY):
+        await play(agent)
+    assert scripted.asked == []
+
+
+@pytest.mark.parametrize("wrapped", [lambda function: function, ToolOutput])
+async def test_a08_an_output_function_is_refused_unless_it_is_accepted(wrapped: Any) -> None:
+    sent: list[str] = []
+
+    def send(text: str) -> str:
+        """Send."""
+        sent.append(text)
+        return text
+
+    def call(messages: Any, info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, {"text": "hi"})])
+
+    desk = Desk()
+    for accept in ([], ["send"]):
+        agent = Agent(
+            FunctionModel(call),
+            tools=desk.bodies,
+            output_type=wrapped(send),
+            capabilities=[Gated(desk.gate, accept=accept)],
+        )
+        if accept:
+            await play(agent)
+            assert sent == ["hi"]
+        else:
+            with pytest.raises(ConfigurationError, match="output function not covered by the gate"):
+                await play(agent)
+            assert sent == []
+
+
+# Session, turns, agents within agents
+
+
+async def test_a06_the_session_is_the_resolver_s_or_stays_with_the_conversation() -> None:
+    desk = Desk().prepared()
+    agent, _ = agent_of(desk, [reply()], capabilities=[Gated(desk.gate, session=lambda ctx: ctx.metadata["chat"])])
+    await play(agent, conversation_id=None, metadata={"chat": SESSION})
+    assert len(desk.replies()) == 1
+    agent, scripted = agent_of(desk, [decide()], [], [reply()])
+    first = await play(agent, conversation_id=None)
+    await play(agent, conversation_id=None, message_history=first.all_messages())
+    assert "check_output" in scripted.answers()[1]
+
+
+async def test_a06_an_agent_that_a_tool_runs_shares_the_session_with_a_gate_of_its_own() -> None:
+    for capabilities in (True, False):
+        desk = Desk().prepared()
+        inner, scripted = agent_of(desk, [reply(OTHER)], [reply()], **({} if capabilities else {"capabilities": []}))
+
+        async def ask(run: Any = inner.run) -> str:
+            return str((await run("reply")).output)
+
+        tool = Tool.from_schema(ask, name="ask", description="Asks.", json_schema={"type": "object", "properties": {}})
+        outer, _ = agent_of(desk, [ToolCall("ask", {})], tools=[*desk.bodies, tool])
+        await play(outer)
+        assert len(desk.replies()) == (1 if capabilities else 2)  # without one of its own it isn't gated
+        assert not capabilities or scripted.answers()[0] == desk.denial(ticket_id=OTHER, body=BODY)
+
+
+async def test_a05_a_decision_of_the_turn_that_waited_for_an_approval_does_not_count() -> None:
+    desk = Desk().prepared()
+    tools = [Tool(desk.helpdesk_reply, requires_approval=True), *desk.bodies[1:]]
+    agent, scripted = agent_of(
+        desk, [decide("HC-1300"), reply("HC-1300")], [reply()], tools=tools, output_type=[str, DeferredToolRequests]
+    )
+    result = await play(agent)
+    for _ in range(2):
+        approvals = {call.tool_call_id: True for call in result.output.approvals}
+        history = ModelMessagesTypeAdapter.validate_json(result.all_messages_json())  # as after a night in a database
+        result = await agent.run(
+            message_history=history,
+            deferred_tool_results=DeferredToolResults(approvals=approvals),
+            conversation_id=SESSION,
+        )
+    assert "no decision" in scripted.answers()[1]
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+
+
+async def test_what_an_approval_puts_in_place_of_the_arguments_is_checked() -> None:
+    desk = Desk().prepared()
+    tools = [Tool(desk.helpdesk_reply, requires_approval=True), *desk.bodies[1:]]
+    agent, scripted = agent_of(desk, [reply()], tools=tools, output_type=[str, DeferredToolRequests])
+    result = await play(agent)
+    approved = ToolApproved(override_args={"ticket_id": OTHER, "body": BODY})
+    call_id = result.output.approvals[0].tool_call_id
+    await agent.run(
+        message_history=result.all_messages(),
+        deferred_tool_results=DeferredToolResults(approvals={call_id: approved}),
+        conversation_id=SESSION,
+    )
+    assert scripted.answers() == [desk.denial(ticket_id=OTHER, body=BODY)]
+
+
+async def test_a02_a_cancelled_run_is_cancelled() -> None:
+    desk, reached = Desk().prepared(), asyncio.Event()
+
+    async def hang(*_: Any) -> Any:
+        reached.set()
+        await asyncio.sleep(60)
+
+    desk.gate.acheck = hang  # type: ignore[method-assign]
+    agent, _ = agent_of(desk, [reply()])
+    task = asyncio.create_task(play(agent))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert desk.replies() == []
+
+
+async def test_observe_mode_runs_what_would_be_denied() -> None:
+    desk = Desk(options={"mode": "observe"})
+    await play(agent_of(desk, [reply()])[0])
+    assert len(desk.replies()) == 1
+
+
+async def test_a07_unlisted_tools_are_denied_where_the_gate_says_so() -> None:
+    desk = Desk(options={"unlisted": "deny"})
+    agent, scripted = agent_of(desk, [ToolCall(LOOK, {"ticket_id": TICKET})])
+    await play(agent)
+    assert desk.ran == []
+    assert scripted.answers()[0].startswith("Denied, nothing was done")
+
+
+# MCP
+
+
+def server_of(desk: Desk) -> FastMCP:
+    server = FastMCP("desk srv")
+    for body in desk.bodies:
+        server.tool(body)
+    return server
+
+
+@pytest.mark.parametrize("prefix", [None, "desk"])
+async def test_mcp_calls_are_gated_and_results_recorded(prefix: str | None) -> None:
+    for gated in (False, True):
+        desk = Desk()
+        calls = [reply(), decide(), reply(), ToolCall(CHECK, {"body": BODY}), reply()]
+        named = [[ToolCall(f"{prefix}_{call.name}" if prefix else call.name, call.arguments)] for call in calls]
+        toolset: Any = MCPToolset(server_of(desk), init_timeout=60)
+        changes = {} if gated else {"capabilities": []}
+        agent, scripted = agent_of(
+            desk, *named, tools=[], toolsets=[toolset.prefixed(prefix) if prefix else toolset], **changes
+        )
+        await play(agent)
+        assert len(desk.replies()) == (1 if gated else 3)
+    assert "no decision" in scripted.answers()[0]
+    assert "no output check" in scripted.answers()[2]
+    assert f"sent on {TICKET}" in scripted.answers()[4]
+
+
+async def test_mcp_a_result_that_is_an_error_is_not_recorded() -> None:
+    desk = Desk(decide_fails=True)
+    agent, _ = agent_of(desk, [decide()], [reply()], tools=[], toolsets=[MCPToolset(server_of(desk), init_timeout=60)])
+    await play(agent)
+    assert desk.replies() == []
+    assert desk.gate.preview(SESSION, REPLY, {"ticket_id": TICKET, "body": BODY}).code == "case_not_decided"
+
+
+async def test_mcp_a_function_that_may_send_another_call_is_refused_unless_it_is_accepted() -> None:
+    async def process(ctx: Any, call: Any, name: str, args: dict[str, Any]) -> Any:
+        return await call(name, to_other(args))
+
+    for accept in (False, True):
+        desk = Desk().prepared()
+        toolset: Any = MCPToolset(server_of(desk), init_timeout=60, process_tool_call=process)
+        names = [f"process_tool_call of {toolset.label}"] if accept else []
+        agent, _ = agent_of(
+            desk, [reply()], tools=[], toolsets=[toolset], capabilities=[Gated(desk.gate, accept=names)]
+        )
+        if accept:
+            await play(agent)
+            assert desk.replies() == [{"ticket_id": OTHER, "body": BODY}]
+        else:
+            with pytest.raises(ConfigurationError, match="process_tool_call of"):
+                await play(agent)

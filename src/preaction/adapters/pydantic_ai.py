@@ -39,10 +39,10 @@ class Gated(AbstractCapability[Any]):  # type: ignore[misc]  # untyped where the
 
     It covers tools, toolsets and MCP toolsets, those given to `run(toolsets=…)` and `override` as well.
     `session(ctx)` reads the session id off the `RunContext`. Before the first request to the model it raises
-    `ConfigurationError`, out of `run`, for tools that the gate knows and that the agent hasn't got, and for tools that
-    it can't cover: external ones and those that the provider runs. An output function that acts as no tool does is
-    refused when it is about to run. `accept` lists the names of those that may stay. An agent that a tool runs needs a
-    `Gated` of its own; it then shares the session of the call.
+    `ConfigurationError`, out of `run`, for tools that the gate knows and that the agent hasn't got, and for what it
+    can't cover: external tools, those that the provider runs, MCP toolsets with a `process_tool_call`. Output
+    functions are refused when they are about to run: they act, and are no tools. `accept` lists the names of those
+    that may stay. An agent that a tool runs needs a `Gated` of its own; it then shares the session of the call.
     """
 
     def __init__(self, gate: ActionGate, *, session: SessionOf | None = None, accept: Collection[str] = ()) -> None:
@@ -56,7 +56,9 @@ class Gated(AbstractCapability[Any]):  # type: ignore[misc]  # untyped where the
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """The toolset with the gate around each leaf: inside what other capabilities and the user wrapped around it."""
         found: set[str] = set()
-        return _Whole(toolset.visit_and_replace(lambda leaf: _Leaf(leaf, self, found)), self, found)
+        uncovered: set[str] = set()
+        leaves = toolset.visit_and_replace(lambda leaf: _Leaf(leaf, self, found, uncovered))
+        return _Whole(leaves, self, found, uncovered)
 
     async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
         """Refuse tools that the provider runs itself."""
@@ -82,13 +84,13 @@ class _Whole(WrapperToolset[Any]):  # type: ignore[misc]  # untyped where the ru
 
     capability: Gated
     found: set[str]
+    uncovered: set[str]
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         tools: dict[str, ToolsetTool[Any]] = await super().get_tools(ctx)
         external = {name for name, tool in tools.items() if tool.tool_def.kind == "external"}
-        self.capability.bridge.require(
-            (self.found | tools.keys()) - external, uncovered=external, accept=self.capability.accept
-        )
+        found, uncovered = (self.found | tools.keys()) - external, self.uncovered | external
+        self.capability.bridge.require(found, uncovered=uncovered, accept=self.capability.accept)
         return tools
 
 
@@ -98,10 +100,15 @@ class _Leaf(WrapperToolset[Any]):  # type: ignore[misc]  # untyped where the run
 
     capability: Gated
     found: set[str]
+    uncovered: set[str]
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
         tools: dict[str, ToolsetTool[Any]] = await super().get_tools(ctx)
         self.found |= {name for name, tool in tools.items() if tool.tool_def.kind != "external"}
+        if (
+            getattr(self.wrapped, "process_tool_call", None) is not None
+        ):  # runs after the gate, and can send another call
+            self.uncovered.add(f"process_tool_call of {self.wrapped.label}")
         return tools
 
     async def call_tool(
