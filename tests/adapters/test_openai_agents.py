@@ -29,6 +29,7 @@ from agents import (
 )
 from agents.mcp import MCPServer
 from agents.models.interface import Model
+from agents.tool_context import ToolContext
 from mcp.types import CallToolResult, Tool
 from openai.types.responses import (
     Response,
@@ -38,6 +39,7 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
+from adapters.around import cost, import_without, run_example, run_page
 from adapters.contract import (
     BODY,
     CHECK,
@@ -583,3 +585,35 @@ def test_a08_servers_can_only_be_asked_for_their_tools_in_an_event_loop() -> Non
     desk = Desk()
     with pytest.raises(ConfigurationError, match="no tool here is called"):
         install(Agent(name="desk", mcp_servers=[DeskServer(desk)]), desk.gate)
+
+
+# The example, the page, the cost
+
+
+def test_the_example_runs() -> None:
+    said = run_example("openai_agents").splitlines()
+    assert said[0] == "sent on HC-1201: Hello, line 3 is the service fee."
+    assert said[1].startswith("told: Denied, nothing was done: no decision was made in this session")
+    assert said[2:] == ["told: sent"]
+
+
+def test_the_page_s_code_runs() -> None:
+    assert run_page("openai-agents.md")["chat"].group_id == "chat-7"
+
+
+def test_without_its_runtime_the_adapter_says_what_to_install() -> None:
+    assert "pip install 'preaction[openai-agents]'" in import_without("agents", "openai_agents")
+
+
+async def test_what_the_adapter_adds_to_a_check() -> None:
+    desk = Desk().prepared()
+    bare = function_tool(desk.helpdesk_reply)
+    guarded = install(desk_agent(desk), desk.gate).tools[0]
+    assert isinstance(guarded, FunctionTool)
+    raw = as_json({"ticket_id": TICKET, "body": BODY})
+    context: Any = ToolContext(
+        context=None, tool_name=REPLY, tool_call_id="c", tool_arguments=raw, run_config=RunConfig(group_id=SESSION)
+    )
+    found = await cost(desk, lambda: guarded.on_invoke_tool(context, raw), lambda: bare.on_invoke_tool(context, raw))
+    print(f"openai_agents: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
+    assert found < 3

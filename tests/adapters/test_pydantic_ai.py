@@ -29,7 +29,9 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.native_tools import WebSearchTool
 from pydantic_ai.tools import ToolApproved, ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
+from pydantic_ai.usage import RunUsage
 
+from adapters.around import cost, import_without, run_example, run_page
 from adapters.contract import (
     BODY,
     CHECK,
@@ -517,3 +519,39 @@ async def test_mcp_a_function_that_may_send_another_call_is_refused_unless_it_is
         else:
             with pytest.raises(ConfigurationError, match="process_tool_call of"):
                 await play(agent)
+
+
+# The example, the page, the cost
+
+
+def test_the_example_runs() -> None:
+    said = run_example("pydantic_ai").splitlines()
+    assert said[0] == "sent on HC-1201: Hello, line 3 is the service fee."
+    assert said[1].startswith("told: Denied, nothing was done: no decision was made in this session")
+    assert said[2:] == ["told: sent"]
+
+
+def test_the_page_s_code_runs() -> None:
+    assert isinstance(run_page("pydantic-ai.md")["agent"], Agent)
+
+
+def test_without_its_runtime_the_adapter_says_what_to_install() -> None:
+    assert "pip install 'preaction[pydantic-ai]'" in import_without("pydantic_ai", "pydantic_ai")
+
+
+async def test_what_the_adapter_adds_to_a_check() -> None:
+    desk = Desk().prepared()
+    bare = FunctionToolset(desk.bodies)
+    guarded = Gated(desk.gate).get_wrapper_toolset(bare)
+    context: Any = RunContext(
+        deps=None, model=FunctionModel(lambda *_: ModelResponse(parts=[])), usage=RunUsage(), conversation_id=SESSION
+    )
+    tools = await guarded.get_tools(context)
+    arguments = {"ticket_id": TICKET, "body": BODY}
+
+    def call(toolset: Any) -> Any:
+        return lambda: toolset.call_tool(REPLY, arguments, context, tools[REPLY])
+
+    found = await cost(desk, call(guarded), call(bare))
+    print(f"pydantic_ai: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
+    assert found < 3
