@@ -18,7 +18,7 @@ from llama_index.core.llms import ChatMessage, ChatResponse, CompletionResponse,
 from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.llms.utils import parse_partial_json
-from llama_index.core.tools import AsyncBaseTool, BaseTool, FunctionTool, ToolMetadata, ToolOutput
+from llama_index.core.tools import BaseTool, FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.calling import call_tool
 from llama_index.core.workflow import Context
 from pydantic import Field
@@ -173,3 +173,343 @@ class TestAgent(Contract):
 
 class TestWorkflow(Contract):
     harness = LlamaHarness(lambda runner, desk: AgentWorkflow(agents=[runner], root_agent=runner.name))
+
+
+class TestReActAgent(Contract):
+    """A model without tool calls: it writes them as text, one at a time."""
+
+    harness = LlamaHarness(lambda runner, desk: runner, calls=False)
+
+    test_a05_a_decision_of_the_same_batch_does_not_count = None
+    test_two_allowed_and_denied_calls_of_one_turn_each_meet_their_own_verdict = None
+    test_a02_malformed_arguments_never_run = None  # its parser asks the model again, and no call is made
+
+
+# Traps --------------------------------------------------------------------------------------------------------------
+#
+# Each shows the trap open in the bare runtime first, where there is something to show, then closed.
+
+WRONG = [reply(OTHER)]
+
+
+def test_a_call_tool_that_an_agent_overrides_is_left_out_inside_a_workflow() -> None:
+    class Denies(FunctionAgent):
+        async def _call_tool(self, ctx: Context[Any], tool: Any, tool_input: dict[str, Any]) -> ToolOutput:
+            return ToolOutput(content="no", tool_name=tool.metadata.name, raw_input=tool_input, raw_output="no")
+
+    def build(desk: Desk) -> Any:
+        one = Denies(name="desk", description="The desk.", tools=tools_of(desk), llm=stub([WRONG]), streaming=False)
+        return AgentWorkflow(agents=[one], root_agent="desk")
+
+    bare, desk = Desk().prepared(), Desk().prepared()
+    play(build(bare))
+    assert len(bare.replies()) == 1
+    seen = play(install(build(desk), desk.gate))
+    assert desk.replies() == []
+    assert seen.told == [desk.denial(ticket_id=OTHER, body=BODY)]
+
+
+def test_a_guarded_tool_is_still_given_its_context() -> None:
+    desk, ran = Desk().prepared(), []
+
+    async def helpdesk_reply(ctx: Context, ticket_id: str, body: str) -> str:
+        """Send a reply."""
+        ran.append((ticket_id, await ctx.store.get("preaction_session")))
+        return "sent"
+
+    tools = [FunctionTool.from_defaults(async_fn=helpdesk_reply), *tools_of(desk)[1:]]
+    seen = play(install(agent(stub([[reply()], WRONG]), tools), desk.gate))
+    assert ran == [(TICKET, SESSION)]
+    assert seen.told[1] == desk.denial(ticket_id=OTHER, body=BODY)
+
+
+def test_arguments_that_are_no_object_become_an_empty_call() -> None:
+    ran: list[str] = []
+
+    def helpdesk_reply(ticket_id: str = TICKET, body: str = BODY) -> str:
+        """Send a reply."""
+        ran.append(ticket_id)
+        return "sent"
+
+    def run(guarded: bool) -> None:
+        desk = Desk()
+        tools = [FunctionTool.from_defaults(helpdesk_reply), *tools_of(desk)[1:]]
+        runner = agent(stub([[ToolCall(REPLY, "[1]")]]), tools)
+        play(install(runner, desk.gate) if guarded else runner)
+
+    run(guarded=False)
+    assert ran == [TICKET]
+    run(guarded=True)
+    assert ran == [TICKET]  # what runs is what the defaults say, and that was not decided
+
+
+def test_a_partial_parameter_that_the_model_overrides_is_checked_as_it_runs() -> None:
+    desk, ran = Desk(options={"tools": {REPLY: {**RULE, "fields": ["ticket_id", "body", "queue"]}}}).prepared(), []
+    client = object()
+
+    def helpdesk_reply(ticket_id: str, body: str, queue: str, using: Any = client, public: bool = False) -> str:
+        """Send a reply."""
+        ran.append((queue, using is client, public))
+        return "sent"
+
+    def run(rule: dict[str, Any], **more: Any) -> Transcript:
+        desk = Desk(options={"tools": {REPLY: {**RULE, **rule}}}).prepared()
+        tool = FunctionTool.from_defaults(helpdesk_reply, partial_params={"queue": "billing"})
+        return play(install(agent(stub([[reply(**more)]]), [tool, *tools_of(desk)[1:]]), desk.gate))
+
+    fields = ["ticket_id", "body", "queue", "public"]
+    assert "public" in run({"fields": fields[:3]}).told[0]  # a default is what the body would run with
+    run({"fields": fields})
+    assert ran == [("billing", True, False)]  # an object of the developer's own is no field
+    assert "queue" in run({"fields": fields, "fixed": {"queue": "billing"}}, queue="everyone").told[0]
+    assert "using" in run({"fields": fields}, using="x").told[0]
+    assert len(ran) == 1
+    assert desk.replies() == []
+
+
+def test_a_denial_of_a_tool_with_return_direct_does_not_end_the_run() -> None:
+    desk = Desk().prepared()
+    tools = [FunctionTool.from_defaults(desk.helpdesk_reply, return_direct=True), *tools_of(desk)[1:]]
+    assert play(install(agent(stub([WRONG]), tools), desk.gate)).ended
+    assert desk.replies() == []
+
+
+def test_a_callback_of_the_tool_sees_no_denial() -> None:
+    desk, seen = Desk().prepared(), []
+    tool = FunctionTool.from_defaults(desk.helpdesk_reply, callback=seen.append)
+    play(install(agent(stub([WRONG, [reply()]]), [tool, *tools_of(desk)[1:]]), desk.gate))
+    assert seen == [f"sent on {TICKET}"]
+
+
+class Plain(BaseTool):
+    """A tool of the oldest kind: a sync `__call__` with one input."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        return ToolMetadata(name=LOOK, description="Read a ticket.")
+
+    def __call__(self, input: Any) -> ToolOutput:
+        return ToolOutput(tool_name=LOOK, content=self.desk.look_up(input), raw_input={}, raw_output=None)
+
+
+def test_a_tool_that_is_no_function_is_guarded_too() -> None:
+    rule = {"outcomes": ["billing-question"], "entity": {"field": "input"}, "fields": ["input"]}
+    desk = Desk(options={"tools": {LOOK: rule}}).prepared()
+    turns = [[ToolCall(LOOK, {"input": OTHER})], [ToolCall(LOOK, {"input": TICKET})]]
+    seen = play(install(agent(stub(turns), [Plain(desk), *tools_of(desk)[:3]]), desk.gate))
+    assert "Denied, nothing was done" in seen.told[0]
+    assert desk.ran == [(LOOK, {"ticket_id": TICKET})]
+    assert seen.told[1] == f"{TICKET}: a question on an invoice"
+
+
+def test_a_tool_class_with_a_call_of_its_own_is_refused() -> None:
+    class Odd(FunctionTool):
+        def __call__(self, *args: Any, **options: Any) -> Any:
+            return self.real_fn(*args, **options)
+
+    desk = Desk().prepared()
+    with pytest.raises(ConfigurationError, match="own __call__"):
+        install(agent(stub([]), [Odd.from_defaults(desk.helpdesk_reply), *tools_of(desk)[1:]]), desk.gate)
+
+
+def test_what_other_code_takes_off_a_guarded_tool_is_guarded() -> None:
+    desk = Desk().prepared()
+    tool = guard(FunctionTool.from_defaults(desk.helpdesk_reply), desk.gate)
+    wrong, right = {"ticket_id": OTHER, "body": BODY}, {"ticket_id": TICKET, "body": BODY}
+    with desk.gate.session(SESSION):
+        for run in (tool.fn, tool.real_fn, lambda **sent: asyncio.run(tool.async_fn(**sent))):
+            with pytest.raises(ActionDenied):
+                run(**wrong)
+        assert call_tool(tool, wrong).content == desk.denial(**wrong)
+        assert tool(**wrong).is_error
+        assert tool.call(OTHER, BODY).is_error
+        assert desk.replies() == []
+        assert tool.fn(**right) == f"sent on {TICKET}"
+        assert tool(TICKET, body=BODY).content == f"sent on {TICKET}"
+    assert tool(**right).is_error  # no session
+
+
+async def test_a06_the_session_around_a_run_and_a_resolver_of_the_user_s() -> None:
+    desk = Desk().prepared()
+    runner = install(agent(stub([[reply()]]), tools_of(desk)), desk.gate)
+    with desk.gate.session(SESSION):
+        await aplay(runner, None)
+    assert len(desk.replies()) == 1
+    runner = install(agent(stub([[reply()]]), tools_of(desk)), desk.gate, session=lambda ctx: SESSION)
+    await aplay(runner, "another")
+    assert len(desk.replies()) == 2
+
+
+async def test_a05_the_first_turn_of_the_next_run_is_another_batch() -> None:
+    desk = Desk()
+    desk.decided = desk.authority.decide(TICKET)
+    desk.gate.decisions.record(SESSION, result=desk.decided)
+    runner = install(agent(stub([[ToolCall(CHECK, {"body": BODY})], [], [reply()]]), tools_of(desk)), desk.gate)
+    await aplay(runner)
+    await aplay(runner)
+    assert len(desk.replies()) == 1
+
+
+def test_a08_agents_in_a_workflow_and_agents_that_a_tool_holds_are_covered() -> None:
+    def build(desk: Desk) -> Any:
+        child = agent(stub([WRONG]), tools_of(desk), name="child")
+
+        async def delegate(task: str) -> str:
+            """Give a task to a colleague."""
+            return str(await child.run(user_msg=task))
+
+        turns = [
+            [ToolCall("delegate", {"task": "reply"})],
+            [ToolCall("handoff", {"to_agent": "second", "reason": "x"})],
+        ]
+        first = agent(stub(turns), [FunctionTool.from_defaults(async_fn=delegate)], name="first")
+        second = agent(stub([WRONG]), tools_of(desk), name="second")
+        return AgentWorkflow(agents=[first, second], root_agent="first")
+
+    bare, desk = Desk().prepared(), Desk().prepared()
+    play(build(bare))
+    assert len(bare.replies()) == 2
+    play(install(build(desk), desk.gate))
+    assert desk.replies() == []
+
+
+def test_a08_tools_of_a_retriever_are_guarded_when_they_come() -> None:
+    class Retriever:
+        def __init__(self, tools: list[Any]) -> None:
+            self.tools = tools
+
+        def retrieve(self, asked: Any) -> list[Any]:
+            return self.tools
+
+        async def aretrieve(self, asked: Any) -> list[Any]:
+            return self.tools
+
+    desk = Desk().prepared()
+    runner = agent(stub([WRONG]), tools_of(desk)[1:])
+    runner.tool_retriever = Retriever(tools_of(desk)[:1])
+    with pytest.raises(ConfigurationError, match=REPLY):
+        install(runner, desk.gate)
+    seen = play(install(runner, desk.gate, accept=[REPLY]))
+    assert desk.replies() == []
+    assert seen.told == [desk.denial(ticket_id=OTHER, body=BODY)]
+
+
+def test_a08_missing_tools_tools_held_by_other_code_and_agents_that_write_code_are_refused() -> None:
+    desk = Desk()
+    tools = tools_of(desk)
+    with pytest.raises(ConfigurationError, match=f"no tool here is called {REPLY}"):
+        install(agent(stub([]), tools[1:]), desk.gate)
+    held = tools[0]
+
+    def sends(ticket_id: str) -> str:
+        """Send."""
+        return str(held(ticket_id=ticket_id, body="b"))
+
+    with pytest.raises(ConfigurationError, match=REPLY):
+        install(agent(stub([]), [FunctionTool.from_defaults(sends), *tools[1:]]), desk.gate, accept=["other"])
+    held = guard(tools[0], desk.gate)
+    install(agent(stub([]), [FunctionTool.from_defaults(sends), *tools[1:]]), desk.gate)
+    coder = CodeActAgent(name="coder", description="c", tools=tools, llm=stub([]), code_execute_fn=lambda code: code)
+    with pytest.raises(ConfigurationError, match="coder"):
+        install(coder, desk.gate)
+    with pytest.raises(ConfigurationError, match="BaseTool"):
+        guard(desk.helpdesk_reply, desk.gate)
+
+
+def test_arguments_that_change_during_the_check_do_not_reach_the_body() -> None:
+    desk, sent = Desk(), {"ticket_id": TICKET, "body": BODY, "to": ["lee@acme.example"]}
+
+    def verify(execution_id: str) -> Any:
+        sent["to"].append("billing@elsewhere.example")
+        return desk.authority.good_answer(Verify(execution_id))
+
+    rule = {**RULE, "fields": ["ticket_id", "body", "to"], "recipients_at": ["acme.example"]}
+    desk.options.update(tools={"pay": rule}, verify=verify)
+    desk.__post_init__()
+    desk.prepared()
+    ran: list[Any] = []
+
+    def pay(ticket_id: str, body: str, to: list[str]) -> str:
+        """Pay."""
+        ran.append(to)
+        return "paid"
+
+    with desk.gate.session(SESSION):
+        assert not guard(FunctionTool.from_defaults(pay), desk.gate)(**sent).is_error
+    assert ran == [["lee@acme.example"]]
+
+
+async def test_a02_a_cancellation_leaves_as_it_came() -> None:
+    asked = asyncio.Event()
+
+    async def verify(execution_id: str) -> Any:
+        asked.set()
+        await asyncio.sleep(30)
+
+    desk = Desk(options={"verify": verify, "deadline_s": 20}).prepared()
+    tool = guard(FunctionTool.from_defaults(desk.helpdesk_reply), desk.gate)
+    with desk.gate.session(SESSION):
+        task = asyncio.create_task(tool.acall(ticket_id=TICKET, body=BODY))
+        await asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert desk.replies() == []
+
+
+def test_g42_in_observe_mode_the_call_runs_as_it_came() -> None:
+    desk = Desk(options={"mode": "observe"}).prepared()
+    play(install(agent(stub([WRONG]), tools_of(desk)), desk.gate))
+    assert [sent["ticket_id"] for sent in desk.replies()] == [OTHER]
+
+
+SERVER = """
+import json, sys
+from mcp.server import MCPServer
+server = MCPServer("desk")
+@server.tool()
+def get_job_decision(entity_id: str) -> dict:
+    if entity_id == "HC-0":
+        raise ValueError("down")
+    return json.loads(sys.argv[1])
+@server.tool(structured_output=False)
+def check_output(body: str) -> str:
+    return sys.argv[2]
+@server.tool()
+def helpdesk_reply(ticket_id: str, body: str) -> str:
+    return "sent on " + ticket_id
+server.run()
+"""
+
+
+async def test_mcp_tools_are_gated_and_their_results_recorded(tmp_path: Path) -> None:
+    from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
+
+    desk = Desk()
+    decision = desk.authority.decide(TICKET)
+    check = desk.authority.check_output(decision, {"body": BODY})
+    script = tmp_path / "server.py"
+    script.write_text(SERVER, "utf-8")
+    client = BasicMCPClient(sys.executable, args=[str(script), json.dumps(decision), json.dumps(check)])
+    turns = [
+        [ToolCall(DECIDE, {"entity_id": "HC-0"})],
+        [reply()],
+        [ToolCall(DECIDE, {"entity_id": TICKET})],
+        [ToolCall(CHECK, {"body": BODY})],
+        [reply(attachment_url="https://files.example/x")],  # nobody validates: what is checked is what is sent
+        [reply()],
+    ]
+    tools = await McpToolSpec(client=client).to_tool_list_async()
+    seen = await aplay(install(agent(stub(turns), tools), desk.gate))
+    assert "no decision" in seen.told[1]
+    assert "attachment_url" in seen.told[4]
+    assert f"sent on {TICKET}" in seen.told[5]
+
+
+def test_a10_without_the_runtime_the_import_says_what_to_install() -> None:
+    code = "import sys; sys.modules['llama_index'] = None; import preaction.adapters.llama_index"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'preaction[llama-index]'" in done.stderr

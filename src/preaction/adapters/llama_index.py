@@ -72,13 +72,15 @@ class _Guarded:
         self.context = getattr(tool, "ctx_param_name", None)
 
     def twin(self) -> Any:
-        """A copy of the tool that asks the gate and then calls the original."""
-        twin = copy.copy(self.tool)
-        twin.call, twin.acall, twin.preaction_gate = self.call, self.acall, self.bridge.gate
-        if self.function is not None:
-            twin.requires_context, twin.ctx_param_name = True, self.context or CONTEXT
+        """A copy of the tool, or a `FunctionTool` in its place, that asks the gate and then calls the original."""
+        if self.function is None:  # only a `FunctionTool` is given the run's context
+            twin = FunctionTool(fn=self.fn(), async_fn=self.async_fn(), metadata=self.tool.metadata)
+        else:
+            twin = copy.copy(self.tool)
             twin._fn, twin._async_fn = self.fn(), self.async_fn()
             twin._real_fn = twin._async_fn if inspect.iscoroutinefunction(self.function.real_fn) else twin._fn
+        twin.call, twin.acall, twin.preaction_gate = self.call, self.acall, self.bridge.gate
+        twin.requires_context, twin.ctx_param_name = True, self.context or CONTEXT
         return twin
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -155,21 +157,19 @@ class _Guarded:
             self.bridge.ran(go, output.raw_output)
         return output
 
-    # The functions of a `FunctionTool`, which other parts of LlamaIndex take off it and call
+    # The functions of a tool, which other parts of LlamaIndex take off it and call
 
     def fn(self) -> Any:
-        @functools.wraps(self.function.fn)
         def guarded(*args: Any, **kwargs: Any) -> Any:
             return _raw(self.call(*args, **kwargs))
 
-        return guarded
+        return guarded if self.function is None else functools.wraps(self.function.fn)(guarded)
 
     def async_fn(self) -> Any:
-        @functools.wraps(self.function.async_fn)
         async def guarded(*args: Any, **kwargs: Any) -> Any:
             return _raw(await self.acall(*args, **kwargs))
 
-        return guarded
+        return guarded if self.function is None else functools.wraps(self.function.async_fn)(guarded)
 
 
 def _raw(output: Any) -> Any:
