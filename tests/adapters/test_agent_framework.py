@@ -4,6 +4,7 @@ import asyncio
 import json
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from agent_framework import (
     tool,
 )
 
+from adapters.around import canned_server, cost, import_without, run_example, run_page
 from adapters.contract import (
     BODY,
     CHECK,
@@ -386,3 +388,65 @@ async def test_observe_lets_the_call_through_as_it_came() -> None:
     install(agent, desk.gate)
     await play(agent)
     assert desk.replies() == [{"ticket_id": OTHER, "body": BODY}]
+
+
+# A real MCP server ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", [None, "desk"])
+async def test_tools_of_an_mcp_server_are_gated_and_its_results_recorded(prefix: str | None, tmp_path: Path) -> None:
+    from agent_framework import MCPStdioTool
+
+    desk, ran = Desk(), tmp_path / "ran"
+    fails = ToolCall(DECIDE, {"entity_id": OTHER})
+    turns = [
+        [reply()],
+        [fails],
+        [ToolCall(DECIDE, {"entity_id": TICKET})],
+        [ToolCall(CHECK, {"body": BODY})],
+        [reply()],
+    ]
+    front = f"{prefix}_" if prefix else ""
+    async with MCPStdioTool("desk", tool_name_prefix=prefix, load_prompts=False, **canned_server(desk, ran)) as server:
+        agent = agent_of([server], [[ToolCall(front + call.name, call.arguments) for call in turn] for turn in turns])
+        install(agent, desk.gate)
+        assert await play(agent)
+    assert "no decision" in told(agent)[0]
+    assert [json.loads(line) for line in ran.read_text("utf-8").splitlines()] == [{"ticket_id": TICKET, "body": BODY}]
+
+
+# The example, the page, the cost -------------------------------------------------------------------------------------
+
+
+def test_the_example_runs() -> None:
+    said = run_example("agent_framework")
+    assert said.startswith(
+        "sent on HC-1201: Hello, line 3 is the service fee.\nfirst told: Denied, nothing was done: no"
+    )
+
+
+async def test_the_page_s_code_runs() -> None:
+    names = run_page("agent-framework.md")
+    agent = names["guarded"](agent_of([names["reply"]], [[ToolCall("reply", {"ticket_id": TICKET, "body": BODY})]]))
+    assert await play(agent)
+    assert told(agent)[0].startswith("Denied, nothing was done: no decision")
+
+
+def test_without_its_runtime_the_adapter_says_what_to_install() -> None:
+    assert "pip install 'preaction[agent-framework]'" in import_without("agent_framework", "agent_framework")
+
+
+async def test_what_the_adapter_adds_to_a_check() -> None:
+    async def helpdesk_reply(ticket_id: str, body: str) -> str:
+        return "sent"
+
+    desk = Desk().prepared()
+    bare, guarded = tool(helpdesk_reply), tool(helpdesk_reply)
+    install(agent_of([guarded, *desk.bodies[1:]], []), desk.gate, session=lambda _: SESSION)
+
+    def run(one: FunctionTool) -> Any:
+        return lambda: one.invoke(arguments={"ticket_id": TICKET, "body": BODY})
+
+    found = await cost(desk, run(guarded), run(bare))
+    print(f"agent_framework: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
+    assert found < 3

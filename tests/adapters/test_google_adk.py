@@ -4,6 +4,8 @@ import asyncio
 import json
 import warnings
 from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
+from adapters.around import canned_server, cost, import_without, run_example, run_page
 from adapters.contract import (
     BODY,
     CHECK,
@@ -459,3 +462,69 @@ def test_the_plugin_alone_guards_what_it_meets() -> None:
     agent = agent_of(desk.bodies, [[reply(OTHER)]])
     asyncio.run(play(agent, [GatePlugin(desk.gate)]))
     assert desk.replies() == []
+
+
+# A real MCP server ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", [None, "desk"])
+async def test_tools_of_an_mcp_server_are_gated_and_its_results_recorded(prefix: str | None, tmp_path: Path) -> None:
+    from google.adk.tools.mcp_tool import McpToolset, StdioConnectionParams
+    from mcp import StdioServerParameters
+
+    desk, ran = Desk(), tmp_path / "ran"
+    server = StdioServerParameters(**canned_server(desk, ran))
+    toolset = McpToolset(
+        connection_params=StdioConnectionParams(server_params=server, timeout=60), tool_name_prefix=prefix
+    )
+    fails = ToolCall(DECIDE, {"entity_id": OTHER})
+    turns = [
+        [reply()],
+        [fails],
+        [ToolCall(DECIDE, {"entity_id": TICKET})],
+        [ToolCall(CHECK, {"body": BODY})],
+        [reply()],
+    ]
+    front = f"{prefix}_" if prefix else ""
+    agent = agent_of([toolset], [[ToolCall(front + call.name, call.arguments) for call in turn] for turn in turns])
+    try:
+        assert await play(agent, [await ainstall(agent, desk.gate)])
+    finally:
+        await toolset.close()
+    assert "no decision" in agent.model.told[0]["error"]
+    assert [json.loads(line) for line in ran.read_text("utf-8").splitlines()] == [{"ticket_id": TICKET, "body": BODY}]
+
+
+# The example, the page, the cost -------------------------------------------------------------------------------------
+
+
+def test_the_example_runs() -> None:
+    said = run_example("google_adk")
+    assert "reply: Denied, nothing was done: no decision was made in this session" in said
+    assert "sent on HC-1201: Hello, line 3 is the service fee.\n" in said
+    assert said.endswith("reply: done\n")
+
+
+def test_the_page_s_code_runs() -> None:
+    assert isinstance(run_page("google-adk.md")["plugin"], GatePlugin)
+
+
+def test_without_its_runtime_the_adapter_says_what_to_install() -> None:
+    assert "pip install 'preaction[google-adk]'" in import_without("google.adk.agents", "google_adk")
+
+
+async def test_what_the_adapter_adds_to_a_check() -> None:
+    desk = Desk().prepared()
+    bare, guarded = FunctionTool(desk.helpdesk_reply), FunctionTool(desk.helpdesk_reply)
+    install(agent_of([guarded, *desk.bodies[1:]], []), desk.gate)
+    call = types.FunctionCall(id="c", name=REPLY, args={})
+    event = SimpleNamespace(id="e", invocation_id="i", get_function_calls=lambda: [call])
+    session = SimpleNamespace(id=SESSION, events=[event])
+    context: Any = SimpleNamespace(session=session, invocation_id="i", function_call_id="c", tool_confirmation=None)
+
+    def run(tool: FunctionTool) -> Callable[[], Any]:
+        return lambda: tool.run_async(args={"ticket_id": TICKET, "body": BODY}, tool_context=context)
+
+    found = await cost(desk, run(guarded), run(bare))
+    print(f"google_adk: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
+    assert found < 3

@@ -21,6 +21,7 @@ from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent, HookProvider,
 from strands.models import Model
 from strands.session.file_session_manager import FileSessionManager
 
+from adapters.around import canned_server, cost, import_without, run_example, run_page
 from adapters.contract import (
     BODY,
     CHECK,
@@ -469,3 +470,72 @@ def test_observe_lets_the_call_through_as_it_came() -> None:
     desk = Desk(options={"mode": "observe"})
     play(desk, [[reply(OTHER)]])
     assert desk.replies() == [{"ticket_id": OTHER, "body": BODY}]
+
+
+# A real MCP server ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", [None, "desk"])
+def test_tools_of_an_mcp_server_are_gated_and_its_results_recorded(prefix: str | None, tmp_path: Path) -> None:
+    from mcp import StdioServerParameters, stdio_client
+    from strands.tools.mcp import MCPClient
+
+    desk, ran = Desk(), tmp_path / "ran"
+    server = StdioServerParameters(**canned_server(desk, ran))
+    fails = ToolCall(DECIDE, {"entity_id": OTHER})
+    turns = [
+        [reply()],
+        [fails],
+        [ToolCall(DECIDE, {"entity_id": TICKET})],
+        [ToolCall(CHECK, {"body": BODY})],
+        [reply()],
+    ]
+    front = f"{prefix}_" if prefix else ""
+    client = MCPClient(lambda: stdio_client(server), prefix=prefix, startup_timeout=60)
+    try:
+        named = [[ToolCall(front + call.name, call.arguments) for call in turn] for turn in turns]
+        agent = play(desk, named, tools=[client])
+    finally:
+        client.stop(None, None, None)
+    assert "no decision" in told(agent)[0]
+    assert [json.loads(line) for line in ran.read_text("utf-8").splitlines()] == [{"ticket_id": TICKET, "body": BODY}]
+
+
+# The example, the page, the cost -------------------------------------------------------------------------------------
+
+
+def test_the_example_runs() -> None:
+    said = run_example("strands")
+    assert said.startswith(
+        "sent on HC-1201: Hello, line 3 is the service fee.\nfirst told: Denied, nothing was done: no"
+    )
+
+
+def test_the_page_s_code_runs() -> None:
+    denied = run_page("strands.md")["agent"].tool.reply(ticket_id=TICKET, body=BODY)
+    assert denied["content"][0]["text"].startswith("Denied")
+
+
+def test_without_its_runtime_the_adapter_says_what_to_install() -> None:
+    assert "pip install 'preaction[strands]'" in import_without("strands.hooks", "strands")
+
+
+async def test_what_the_adapter_adds_to_a_check() -> None:
+    async def helpdesk_reply(ticket_id: str, body: str) -> str:
+        """Send a reply."""
+        return "sent"
+
+    desk = Desk().prepared()
+    bare, guarded = tool(helpdesk_reply), tool(helpdesk_reply)
+    install(agent_of([guarded, *tools_of(desk)[1:]], []), desk.gate, session=of_the_chat)
+    use = {"name": REPLY, "toolUseId": "t", "input": {"ticket_id": TICKET, "body": BODY}}
+
+    def run(one: Any) -> Any:
+        async def once() -> list[Any]:
+            return [event async for event in one.stream(use, {"chat": SESSION})]
+
+        return once
+
+    found = await cost(desk, run(guarded), run(bare))
+    print(f"strands: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
+    assert found < 3

@@ -1,0 +1,74 @@
+"""What the test modules of several adapters share besides the contract: a desk behind MCP, the example, page, cost."""
+
+import asyncio
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from adapters.contract import BODY, REPLY, SESSION, TICKET, Desk
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def canned_server(desk: Desk, ran: Path) -> dict[str, Any]:
+    """How to start an MCP server over stdio whose decision and check the desk's authority knows."""
+    decision = desk.authority.decide(TICKET)
+    answers = {"DECISION": decision, "CHECK": desk.authority.check_output(decision, {"body": BODY})}
+    prepared = {name: json.dumps(answer) for name, answer in answers.items()}
+    environment = {"PATH": os.environ["PATH"], "RAN": str(ran), **prepared}
+    return {"command": sys.executable, "args": [str(Path(__file__).with_name("canned_desk.py"))], "env": environment}
+
+
+def run_example(runtime: str) -> str:
+    """What an example prints, with a script in place of the model."""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    example = ROOT / "examples" / runtime / "desk.py"
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", str(example)],
+        env=environment, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def run_page(page: str) -> dict[str, Any]:
+    """Run the Python of a page; the names that it leaves."""
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adapters" / page).read_text("utf-8"), re.DOTALL):
+        exec(compile(block, page, "exec"), names)
+    return names
+
+
+def import_without(module: str, adapter: str) -> str:
+    """What the import of an adapter says where its runtime is missing."""
+    code = f"import sys; sys.modules[{module!r}] = None; import preaction.adapters.{adapter}"
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False
+    ).stderr
+
+
+async def cost(desk: Desk, guarded: Callable[[], Awaitable[Any]], bare: Callable[[], Awaitable[Any]]) -> float:
+    """What the adapter and the check cost, in plain checks: (guarded call - bare call) / one `gate.acheck`."""
+
+    async def check() -> None:
+        assert (await desk.gate.acheck(SESSION, REPLY, {"ticket_id": TICKET, "body": BODY})).allow
+
+    async def timed(step: Callable[[], Awaitable[Any]]) -> float:
+        start = time.perf_counter()
+        for _ in range(40):
+            await step()
+        return time.perf_counter() - start
+
+    found = []
+    for _ in range(9):
+        with_gate, without, plain = await timed(guarded), await timed(bare), await timed(check)
+        found.append((with_gate - without) / plain)
+        await asyncio.sleep(0)
+    return statistics.median(found)
