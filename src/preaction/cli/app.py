@@ -2,7 +2,7 @@
 
 import typer
 
-from preaction.cli import keys_create, pack_check, serve
+from preaction.cli import keys_create, pack_check, proxy, serve
 
 app = typer.Typer(
     name="preaction",
@@ -15,6 +15,7 @@ pack = typer.Typer(help="Work on packs.", no_args_is_help=True)
 keys = typer.Typer(help="Work on keys.", no_args_is_help=True)
 
 app.command("serve")(serve.serve)
+app.command("proxy")(proxy.proxy)
 pack.command("check")(pack_check.check)
 keys.command("create")(keys_create.create)
 app.add_typer(pack, name="pack")

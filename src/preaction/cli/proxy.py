@@ -1,0 +1,151 @@
+"""`preaction proxy`: the gate between an MCP host and an MCP server."""
+
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from preaction.cli.failing import fail, say, told
+
+if TYPE_CHECKING:
+    from preaction.adapters.mcp_proxy.upstream import Upstream
+
+
+def proxy(
+    rules: Annotated[Path, typer.Option(help="The rules file: gate.yaml, .toml or .json.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The server's command, after --.", metavar="UPSTREAM COMMAND")
+    ] = None,
+    upstream_url: Annotated[str | None, typer.Option(help="The server's URL instead, over streamable HTTP.")] = None,
+    upstream_header: Annotated[
+        list[str] | None, typer.Option(help="NAME=VARIABLE: a header for that URL, its value from the environment.")
+    ] = None,
+    http: Annotated[str | None, typer.Option(help="[HOST:]PORT: serve over HTTP instead of stdin and stdout.")] = None,
+    unsafe_any_host: Annotated[
+        bool, typer.Option("--unsafe-any-host", help="Let --http listen where other machines reach it, without a key.")
+    ] = False,
+    session: Annotated[str | None, typer.Option(help="The session's id, over stdin and stdout; else random.")] = None,
+    session_from_meta: Annotated[
+        bool, typer.Option("--session-from-meta", help="Believe the session in _meta; for hosts of your own.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a request may wait without progress.")] = 600.0,
+    print_config: Annotated[
+        str | None, typer.Option(help="Print the settings for claude-desktop, cursor, vscode or claude-code, and end.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="The server's name in those settings.")] = "gated",
+) -> None:
+    """Gate the tools of an MCP server, for any MCP host. Everything else that the server offers passes as it is."""
+    if (command is None) == (upstream_url is None):
+        fail("preaction: give the server's command after --, or its --upstream-url")
+    with told(str(rules)):
+        from preaction.rules_file import read_rules_file
+
+        key = read_rules_file(rules).given.agent_key_env
+    headers = [each.partition("=")[::2] for each in upstream_header or ()]
+    keys = [*([key] if key else []), *(variable for _, variable in headers)]
+    if print_config is not None:
+        server = ["--", *command] if command else ["--upstream-url", str(upstream_url)]
+        for header in upstream_header or ():
+            server = ["--upstream-header", header, *server]
+        _print_config(print_config, name, rules, server, keys)
+        return
+    if missing := [variable for _, variable in headers if not os.environ.get(variable)]:
+        fail(f"preaction: --upstream-header: the environment has no {missing[0] or 'NAME=VARIABLE'}")
+    try:
+        from preaction.adapters.mcp_proxy.upstream import Command, Url
+    except ImportError:
+        fail("preaction: this command needs more packages: pip install 'preaction[proxy]'")
+    environ = {name: value for name, value in os.environ.items() if name != key}  # the server has no use for it
+    upstream: Upstream = (
+        Command(command, environ) if command else Url(str(upstream_url), {n: os.environ[v] for n, v in headers})
+    )
+    logging.basicConfig(level=logging.WARNING, format="preaction: %(message)s")
+    _serve(rules, upstream, http, unsafe_any_host, session, session_from_meta, timeout)
+
+
+def _serve(
+    rules: Path,
+    upstream: "Upstream",
+    http: str | None,
+    any_host: bool,
+    session: str | None,
+    from_meta: bool,
+    timeout: float,
+) -> None:
+    import anyio
+
+    from preaction.adapters.mcp_proxy.fronts import serve_stdio, session_from_meta
+    from preaction.gate import ActionGate
+
+    options: dict[str, Any] = {"session_of": session_from_meta if from_meta else None, "silence_s": timeout}
+    with told(str(rules)):
+        gate = ActionGate.from_file(rules)
+    for line in (*gate.problems, *gate.warnings):
+        typer.echo(f"preaction: {line}", err=True)
+    if http is not None:
+        from preaction.adapters.mcp_proxy.http import serve_http
+
+        with _listener(http, any_host) as listener:
+            anyio.run(
+                lambda: serve_http(gate, upstream, listener, lambda url: say(json.dumps({"url": url})), **options)
+            )
+        return
+
+    async def until_told() -> bool:
+        async with anyio.create_task_group() as tasks:
+            left = True
+
+            async def told_to_end() -> None:
+                with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as numbers:
+                    async for _ in numbers:
+                        tasks.cancel_scope.cancel()
+
+            tasks.start_soon(told_to_end)
+            try:
+                left = await serve_stdio(gate, upstream, session=session, **options)
+            except* OSError as group:
+                fail(*(f"preaction: the server can't be started: {one}" for one in group.exceptions))
+            tasks.cancel_scope.cancel()
+        return left
+
+    left = anyio.run(until_told)
+    # What still waits for a line of stdin is a thread that nothing can wake, and that would keep this process.
+    os._exit(0 if left else 1)
+
+
+def _listener(where: str, any_host: bool) -> socket.socket:
+    from ipaddress import ip_address
+
+    host, _, port = where.rpartition(":")
+    host = {"": "127.0.0.1", "localhost": "127.0.0.1"}.get(host, host.strip("[]"))
+    try:
+        loopback = ip_address(host).is_loopback
+        listener = socket.socket(
+            socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+        )
+    except ValueError:
+        fail(f"preaction: --http: {where!r} is not [HOST:]PORT with an IP address")
+    if not loopback and not any_host:
+        fail(f"preaction: --http: other machines reach {host}, and nobody asks them for a key; see --unsafe-any-host")
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, int(port)))
+    except (OSError, ValueError, OverflowError) as error:
+        listener.close()
+        fail(f"preaction: can't listen on {where}: {error}")
+    return listener
+
+
+def _print_config(host: str, name: str, rules: Path, server: list[str], keys: list[str]) -> None:
+    from preaction.adapters.mcp_proxy.hosts import HOSTS, host_config
+
+    if host not in HOSTS:
+        fail(f"preaction: --print-config is one of {', '.join(HOSTS)}")
+    command = [shutil.which("preaction") or "preaction", "proxy", "--rules", str(rules.resolve()), *server]
+    say(json.dumps(host_config(host, name, command, keys), indent=2))
