@@ -58,6 +58,7 @@ GOOD: list[tuple[type[Wire], dict[str, Any]]] = [
                 "status": "decided",
                 "outcome": "billing-question",
                 "escalation": None,
+                "decidedAt": "2026-11-30T09:00:00Z",
                 "evidenceFreshUntil": None,
             },
             "description": None,
