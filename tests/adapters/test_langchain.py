@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import json
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -31,6 +30,7 @@ from langgraph.prebuilt import InjectedState, ToolNode, create_react_agent, tool
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel, Field
 
+from adapters.around import cost, import_without, run_example, run_page
 from adapters.contract import (
     BODY,
     CHECK,
@@ -697,6 +697,30 @@ async def test_mcp_tools_are_gated_and_their_results_recorded(tmp_path: Path) ->
 
 
 def test_a10_without_the_runtime_the_import_says_what_to_install() -> None:
-    code = "import sys; sys.modules['langchain'] = None; import preaction.adapters.langchain"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'preaction[langchain]'" in done.stderr
+    assert "pip install 'preaction[langchain]'" in import_without("langchain", "langchain")
+
+
+def test_the_example_runs() -> None:
+    said = run_example("langchain").splitlines()
+    assert "sent on HC-1201: Hello, line 3 is the service fee." in said
+    told = [line for line in said if line.startswith("told: ")]
+    assert told[0].startswith("told: Denied, nothing was done: no decision was made in this session")
+    assert told[-1] == "told: sent"
+
+
+def test_the_page_s_code_runs() -> None:
+    assert run_page("langchain.md")["gate"].is_gated("reply")
+
+
+async def test_what_the_adapter_adds_to_a_check() -> None:
+    desk = Desk().prepared()
+    bare = tools_of(desk, coroutines=True)[0]
+    guarded = guard(bare, desk.gate)
+    sent, config = {"ticket_id": TICKET, "body": BODY}, {"configurable": {"thread_id": SESSION}}
+
+    def call(tool: Any) -> Any:
+        return lambda: tool.ainvoke(sent, config)
+
+    found = await cost(desk, call(guarded), call(bare))
+    print(f"langchain: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
+    assert found < 3

@@ -3,7 +3,6 @@
 import asyncio
 import functools
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from llama_index.core.tools.calling import call_tool
 from llama_index.core.workflow import Context
 from pydantic import Field
 
+from adapters.around import cost, import_without, run_example, run_page
 from adapters.contract import (
     BODY,
     CHECK,
@@ -510,6 +510,30 @@ async def test_mcp_tools_are_gated_and_their_results_recorded(tmp_path: Path) ->
 
 
 def test_a10_without_the_runtime_the_import_says_what_to_install() -> None:
-    code = "import sys; sys.modules['llama_index'] = None; import preaction.adapters.llama_index"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "pip install 'preaction[llama-index]'" in done.stderr
+    assert "pip install 'preaction[llama-index]'" in import_without("llama_index", "llama_index")
+
+
+def test_the_example_runs() -> None:
+    said = run_example("llama_index").splitlines()
+    assert "sent on HC-1201: Hello, line 3 is the service fee." in said
+    told = [line for line in said if line.startswith("told: ")]
+    assert told[0].startswith("told: Denied, nothing was done: no decision was made in this session")
+    assert told[-1] == "told: sent"
+
+
+def test_the_page_s_code_runs() -> None:
+    assert run_page("llama-index.md")["gate"].is_gated("reply")
+
+
+async def test_what_the_adapter_adds_to_a_check() -> None:
+    desk = Desk().prepared()
+    bare = tools_of(desk, coroutines=True)[0]
+    guarded = guard(bare, desk.gate)
+
+    def call(tool: Any) -> Any:
+        return lambda: tool.acall(ticket_id=TICKET, body=BODY)
+
+    with desk.gate.session(SESSION):
+        found = await cost(desk, call(guarded), call(bare))
+    print(f"llama_index: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
+    assert found < 3

@@ -70,6 +70,7 @@ class _Guarded:
         self.tool, self.bridge, self.name = tool, bridge, tool.metadata.get_name()
         self.function: Any = tool if isinstance(tool, FunctionTool) else None
         self.context = getattr(tool, "ctx_param_name", None)
+        self.signature = inspect.signature(tool.real_fn) if self.function else inspect.Signature()
 
     def twin(self) -> Any:
         """A copy of the tool, or a `FunctionTool` in its place, that asks the gate and then calls the original."""
@@ -116,15 +117,14 @@ class _Guarded:
             names = self.names(args)
             return context, None if len(names) < len(args) else {**dict(zip(names, args, strict=True)), **kwargs}
         given = {**getattr(self.function, "_field_defaults", {}), **self.function.partial_params, **kwargs}
-        signature = inspect.signature(self.function.real_fn)
         try:
-            bound = signature.bind(*args, **given)
+            bound = self.signature.bind(*args, **given)
         except TypeError:  # the body would refuse it as well, but the gate's reason comes first
             return context, None if args else given
         bound.apply_defaults()
         fields: dict[str, Any] = {}
         for name, value in bound.arguments.items():
-            kind = signature.parameters[name].kind
+            kind = self.signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_POSITIONAL:
                 fields |= {name: value} if value else {}
             elif kind is inspect.Parameter.VAR_KEYWORD:
