@@ -198,7 +198,7 @@ WRONG = [reply(OTHER)]
 MODES = pytest.mark.parametrize("mode", ["sync", "async"])
 
 
-class Rewrites(AgentMiddleware):  # type: ignore[misc]
+class Rewrites(AgentMiddleware):
     """Changes a call on its way to the tool."""
 
     def __init__(self, change: Callable[[Any], Any]) -> None:
@@ -212,7 +212,7 @@ class Rewrites(AgentMiddleware):  # type: ignore[misc]
         return await handler(self.change(request))
 
 
-class Checks(AgentMiddleware):  # type: ignore[misc]
+class Checks(AgentMiddleware):
     """A gate as one would write it: it looks at the arguments in the hook, and lets the right ticket pass."""
 
     def wrap_tool_call(self, request: Any, handler: Any) -> Any:
@@ -525,7 +525,7 @@ def test_a08_a_gated_tool_with_return_direct_is_refused_because_a_denial_would_b
 
 
 def test_a_tool_class_that_runs_its_body_by_itself_is_refused() -> None:
-    class Odd(StructuredTool):  # type: ignore[misc]
+    class Odd(StructuredTool):
         def run(self, *args: Any, **options: Any) -> Any:
             return self.func(**args[0])
 

@@ -180,9 +180,9 @@ class TestReActAgent(Contract):
 
     harness = LlamaHarness(lambda runner, desk: runner, calls=False)
 
-    test_a05_a_decision_of_the_same_batch_does_not_count = None
-    test_two_allowed_and_denied_calls_of_one_turn_each_meet_their_own_verdict = None
-    test_a02_malformed_arguments_never_run = None  # its parser asks the model again, and no call is made
+    test_a05_a_decision_of_the_same_batch_does_not_count = None  # type: ignore[assignment]
+    test_two_allowed_and_denied_calls_of_one_turn_each_meet_their_own_verdict = None  # type: ignore[assignment]
+    test_a02_malformed_arguments_never_run = None  # type: ignore[assignment]  # its parser asks the model again, and no call is made
 
 
 # Traps --------------------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_a_denial_of_a_tool_with_return_direct_does_not_end_the_run() -> None:
 
 
 def test_a_callback_of_the_tool_sees_no_denial() -> None:
-    desk, seen = Desk().prepared(), []
+    desk, seen = Desk().prepared(), list[Any]()
     tool = FunctionTool.from_defaults(desk.helpdesk_reply, callback=seen.append)
     play(install(agent(stub([WRONG, [reply()]]), [tool, *tools_of(desk)[1:]]), desk.gate))
     assert seen == [f"sent on {TICKET}"]
@@ -420,7 +420,8 @@ def test_a08_missing_tools_tools_held_by_other_code_and_agents_that_write_code_a
 
 
 def test_arguments_that_change_during_the_check_do_not_reach_the_body() -> None:
-    desk, sent = Desk(), {"ticket_id": TICKET, "body": BODY, "to": ["lee@acme.example"]}
+    desk = Desk()
+    sent: dict[str, Any] = {"ticket_id": TICKET, "body": BODY, "to": ["lee@acme.example"]}
 
     def verify(execution_id: str) -> Any:
         sent["to"].append("billing@elsewhere.example")

@@ -370,4 +370,4 @@ def _leads(thing: object) -> Iterable[object] | None:
         return [node.bound for node in thing.nodes.values()]
     if isinstance(thing, ToolNode):
         return list(thing.tools_by_name.values())
-    return list(vars(thing).values()) if isinstance(thing, Runnable) else None
+    return list(getattr(thing, "__dict__", {}).values()) if isinstance(thing, Runnable) else None

@@ -264,4 +264,4 @@ def _leads(thing: object) -> Iterable[object] | None:
         return list(thing.tools or ())
     if isinstance(thing, FunctionTool):
         return [thing.real_fn]
-    return list(vars(thing).values()) if isinstance(thing, BaseTool) else None
+    return list(getattr(thing, "__dict__", {}).values()) if isinstance(thing, BaseTool) else None
