@@ -147,7 +147,7 @@ def prepare(uv: str, env: Environment, until: float | None) -> None:
     if ready.is_file() and ready.read_text("utf-8") == fingerprint:
         return
     ready.unlink(missing_ok=True)
-    commands = (
+    commands: tuple[list[str | Path], ...] = (
         [uv, "venv", "--quiet", "--clear", "--python", sys.executable, env.path],
         [uv, "pip", "install", "--quiet", "--python", env.python, "-e", f"{ROOT}[{env.extra}]", *env.wanted],
     )

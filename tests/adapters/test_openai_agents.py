@@ -74,6 +74,7 @@ class Scripted(Model):
         self.turns = [list(turn) for turn in turns]
         self.told: dict[str, str] = {}
         self.asked: list[str] = []
+        self.ids = _ids
 
     def _next(self, items: Any) -> ModelResponse:
         for item in ItemHelpers.input_to_new_input_list(items):
@@ -81,7 +82,7 @@ class Scripted(Model):
                 self.told[item["call_id"]] = _text(item["output"])
         output: list[Any] = []
         for call in self.turns.pop(0) if self.turns else []:
-            self.asked.append(f"call_{next(_ids)}")
+            self.asked.append(f"call_{next(self.ids)}")
             output.append(
                 ResponseFunctionToolCall(
                     type="function_call", call_id=self.asked[-1], name=call.name, arguments=as_json(call.arguments)
@@ -174,9 +175,9 @@ def check(body: str = BODY) -> ToolCall:
 @pytest.mark.parametrize(
     "output",
     [
-        ToolGuardrailFunctionOutput.reject_content(None),  # type: ignore[arg-type]
+        ToolGuardrailFunctionOutput.reject_content(None),
         ToolGuardrailFunctionOutput(output_info="DENY"),
-        ToolGuardrailFunctionOutput(output_info=None, behavior={"type": "deny"}),  # type: ignore[arg-type]
+        ToolGuardrailFunctionOutput(output_info=None, behavior={"type": "deny"}),
     ],
 )
 async def test_a_guardrail_that_fails_open_is_not_what_guards(output: Any) -> None:
@@ -359,6 +360,24 @@ async def test_a05_what_an_agent_as_a_tool_decides_does_not_count_for_a_call_bes
     assert "no output check" in model.answers()[2]
 
 
+async def test_a05_turns_of_two_runs_are_told_apart_where_a_model_numbers_its_calls_anew() -> None:
+    desk, others = Desk().prepared(), Scripted([[ToolCall(LOOK, {"ticket_id": TICKET})]])
+    model = Scripted([[reply("HC-1300"), decide("HC-1300")], [reply("HC-1300")]])
+    late = function_tool(desk.helpdesk_reply)
+
+    async def wait(_: Any) -> ToolGuardrailFunctionOutput:
+        await play(others_agent, session="chat-8")  # another run, whose call has the id of this one
+        return ToolGuardrailFunctionOutput.allow()
+
+    late.tool_input_guardrails = [ToolInputGuardrail(wait)]
+    agent = install(desk_agent(desk, model, tools=[late, *tools_of(desk)[1:]]), desk.gate)
+    others_agent = install(desk_agent(desk, others), desk.gate)
+    for scripted in (model, others):
+        scripted.ids = itertools.count(1)
+    await play(agent)
+    assert "no decision" in model.answers()[0]
+
+
 async def test_a08_a_clone_is_gated_whether_it_was_made_before_or_after() -> None:
     desk = Desk()
     agent = desk_agent(desk)
@@ -393,7 +412,7 @@ def test_a08_gaps_are_refused_and_named() -> None:
     with pytest.raises(ConfigurationError, match="transfer_to_gone"):
         install(desk_agent(desk, handoffs=[unseen]), desk.gate)
     with pytest.raises(ConfigurationError, match=r"an agents\.Agent is needed"):
-        install("agent", desk.gate)  # type: ignore[type-var]
+        install("agent", desk.gate)
 
 
 def test_a08_a_sandbox_s_tools_are_refused() -> None:
@@ -437,7 +456,7 @@ async def test_a02_a_cancelled_run_is_cancelled() -> None:
         reached.set()
         await asyncio.sleep(60)
 
-    desk.gate.acheck = hang  # type: ignore[method-assign]
+    vars(desk.gate).update(acheck=hang)
     task = asyncio.create_task(play(install(desk_agent(desk, Scripted([[reply()]])), desk.gate)))
     await reached.wait()
     task.cancel()
@@ -456,7 +475,7 @@ async def test_a_tool_s_own_time_limit_ends_a_check_and_nothing_runs() -> None:
         """Reply."""
         return desk.helpdesk_reply(ticket_id, body)
 
-    desk.gate.acheck = hang  # type: ignore[method-assign]
+    vars(desk.gate).update(acheck=hang)
     tools = [function_tool(helpdesk_reply, timeout=0.05), *tools_of(desk)[1:]]
     agent = install(desk_agent(desk, model := Scripted([[reply()]]), tools=tools), desk.gate)
     await play(agent)
@@ -573,7 +592,7 @@ async def test_mcp_the_user_s_own_meta_goes_on_being_sent_and_a_second_installat
         return await inner(tool_name, arguments, meta)
 
     server.call_tool = call_tool  # type: ignore[method-assign]
-    server.tool_meta_resolver = lambda context: {"trace": context.tool_name}  # type: ignore[attr-defined]
+    server.tool_meta_resolver = lambda context: {"trace": context.tool_name}
     agent = Agent(name="desk", model=Scripted([[reply()]]), mcp_servers=[server])
     for _ in range(2):
         await ainstall(agent, desk.gate)

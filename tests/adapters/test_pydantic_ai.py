@@ -259,7 +259,12 @@ async def test_a03_arguments_that_can_t_be_written_as_json_are_denied() -> None:
 
 async def test_a07_a_prefixed_tool_is_gated_by_either_name() -> None:
     seen: list[str] = []
-    hooks = Hooks[None](before_tool_execute=lambda ctx, *, call, tool_def, args: seen.append(tool_def.name) or args)
+
+    def see(ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        seen.append(tool_def.name)
+        return args
+
+    hooks = Hooks[None](before_tool_execute=see)
     desk = Desk()
     calls = [[ToolCall(f"desk_{REPLY}", reply().arguments)], [ToolCall(f"desk_{DECIDE}", {"entity_id": TICKET})]]
     prefixed = FunctionToolset(desk.bodies).prefixed("desk")
@@ -442,7 +447,7 @@ async def test_a02_a_cancelled_run_is_cancelled() -> None:
         reached.set()
         await asyncio.sleep(60)
 
-    desk.gate.acheck = hang  # type: ignore[method-assign]
+    vars(desk.gate).update(acheck=hang)
     agent, _ = agent_of(desk, [reply()])
     task = asyncio.create_task(play(agent))
     await reached.wait()
@@ -483,7 +488,7 @@ async def test_mcp_calls_are_gated_and_results_recorded(prefix: str | None) -> N
         calls = [reply(), decide(), reply(), ToolCall(CHECK, {"body": BODY}), reply()]
         named = [[ToolCall(f"{prefix}_{call.name}" if prefix else call.name, call.arguments)] for call in calls]
         toolset: Any = MCPToolset(server_of(desk), init_timeout=60)
-        changes = {} if gated else {"capabilities": []}
+        changes: dict[str, Any] = {} if gated else {"capabilities": []}
         agent, scripted = agent_of(
             desk, *named, tools=[], toolsets=[toolset.prefixed(prefix) if prefix else toolset], **changes
         )

@@ -50,7 +50,7 @@ MAX_CALLS: Final = 10_000
 """Calls of which it is kept in which answer of the model they came."""
 
 _calling: ContextVar["ToolContext[Any] | None"] = ContextVar("preaction_openai_calling", default=None)
-_answers: OrderedDict[str, object] = OrderedDict()
+_answers: OrderedDict[object, object] = OrderedDict()
 
 
 def install(
@@ -211,7 +211,8 @@ def _session_of(ctx: "ToolContext[Any] | None") -> str | None:
 
 def _turn_of(ctx: "ToolContext[Any]") -> Turn:
     """The answer of the model in which this call came; where that wasn't seen, how many answers there were."""
-    return turn(_answers.get(ctx.tool_call_id, (id(ctx.usage), ctx.usage.requests)))
+    known = _answers.get((id(ctx.usage), ctx.tool_call_id)) or _answers.get(ctx.tool_call_id)
+    return turn(known or (id(ctx.usage), ctx.usage.requests))
 
 
 def _watch_answers(agent: Agent[Any]) -> None:
@@ -225,8 +226,10 @@ def _watch_answers(agent: Agent[Any]) -> None:
         answer = object()
         for item in response.output:
             if (call_id := getattr(item, "call_id", None)) is not None:
-                _answers[call_id] = answer
-                _answers.move_to_end(call_id)
+                # By run, as some models number their calls anew; by the id alone, for a run that is taken up again
+                for key in ((id(context.usage), call_id), call_id):
+                    _answers[key] = answer
+                    _answers.move_to_end(key)
         while len(_answers) > MAX_CALLS:
             _answers.popitem(last=False)
         await inner(context, agent, response)
