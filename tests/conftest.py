@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 settings.register_profile("fast", max_examples=60, deadline=None, derandomize=True, database=None)
 settings.register_profile(
     "nightly",
-    max_examples=3_000,
+    max_examples=500,
     deadline=None,
     derandomize="CI" in os.environ,  # there a run is about the change, and repeats itself exactly
     print_blob=True,
