@@ -12,6 +12,7 @@ from preaction import ToolRule, create_action_gate
 from preaction._core.denied import Code
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
+ADAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/adapters/*.md"))
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
@@ -20,7 +21,7 @@ def test_everything_on_it_runs(page: str) -> None:
     run_page(ROOT / page)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "examples/README.md", *PAGES])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "examples/README.md", *PAGES, *ADAPTERS])
 def test_its_links_lead_somewhere(page: str) -> None:
     links = LINK.findall((ROOT / page).read_text("utf-8"))
     assert [link for link in links if "://" not in link and not (ROOT / page).parent.joinpath(link).exists()] == []
@@ -28,7 +29,8 @@ def test_its_links_lead_somewhere(page: str) -> None:
 
 def test_the_site_lists_every_page() -> None:
     listed = (ROOT / "mkdocs.yml").read_text("utf-8")
-    assert [page for page in PAGES if f": {Path(page).name}\n" not in listed] == []
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")]
+    assert [page for page in pages if f": {page}\n" not in listed] == []
 
 
 def test_the_page_of_rules_names_every_key_option_and_code() -> None:
