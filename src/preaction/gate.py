@@ -7,6 +7,7 @@ turns any error into a denial, the callback, and the ways in and out.
 import inspect
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +17,7 @@ from typing import Any, Literal, Never, TypeVar
 
 from preaction._core.case import is_company
 from preaction._core.denied import deny
-from preaction._core.facts import Describe, Procedure
+from preaction._core.facts import Ask, Describe, Procedure
 from preaction._core.procedure import judge
 from preaction._core.rule import RuleBook
 from preaction._core.tool_rule import ToolRule
@@ -232,6 +233,11 @@ class ActionGate:
         """After how many seconds at the latest a check has its verdict, unless a store or a callback hangs."""
         return self._deadline_s + 1.0
 
+    @property
+    def enforces(self) -> bool:
+        """Whether verdicts are binding; False in `mode="observe"`."""
+        return self._enforced
+
     def acts_once(self, tool: str) -> bool:
         """Whether the rule of this tool uses up a decision or a case."""
         rule = self._book.rules.get(tool)
@@ -254,25 +260,18 @@ class ActionGate:
     # Warming up -------------------------------------------------------------------------------------------------------
 
     def warm(self) -> None:
-        """Do before the first call what it would have to wait for: suffix list, connections, the pinned description."""
-        self._book.domains.registrable("example.com")
-        self._book.domains.shared("example.com")
-        run(self._warm_facts(), _no_session, self._facts, self._deadline_s)
+        """Do before the first call what it would have to wait for: suffix list, connections, pinned descriptions."""
+        self._facts.fetch(self._warm_asks(), time.monotonic() + self._deadline_s)
 
     async def awarm(self) -> None:
         """As `warm`, from an event loop."""
+        await self._facts.afetch(self._warm_asks(), time.monotonic() + self._deadline_s)
+
+    def _warm_asks(self) -> list[Ask]:
+        """The pinned descriptions, which are kept; without any, one is asked for all the same, to open a connection."""
         self._book.domains.registrable("example.com")
         self._book.domains.shared("example.com")
-        await arun(self._warm_facts(), _no_session, self._facts, self._deadline_s)
-
-    def _warm_facts(self) -> Procedure[None]:
-        """Pinned descriptions are fetched and kept; without any, one is asked for anyway, to open a connection."""
-        releases = sorted(self._book.releases or ["warm-up"])
-        yield tuple(Describe(self._book.job, release) for release in releases)
-
-
-def _no_session(ask: object) -> Never:
-    raise MisuseError(f"{ask!r} needs a session")
+        return [Describe(self._book.job, release) for release in sorted(self._book.releases or ["warm-up"])]
 
 
 def _session_id(session_id: object) -> str:

@@ -313,3 +313,11 @@ def test_an_installation_with_a_gap_is_refused_and_the_gap_named() -> None:
 @pytest.fixture(autouse=True)
 def logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR, logger="preaction")
+
+
+def test_in_observe_mode_an_adapter_that_fails_stops_nothing() -> None:
+    def raises(_: object) -> str:
+        raise RuntimeError("secret")
+
+    bridge: Bridge[object] = Bridge(Desk(options={"mode": "observe"}).gate, session=raises, session_of=lambda _: None)
+    assert bridge.ask(REPLY, {}, None) == Go(REPLY, None, None, None)

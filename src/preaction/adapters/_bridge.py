@@ -110,7 +110,7 @@ class Bridge(Generic[C]):
             verdict = self.gate.check(session_id, tool, cast("Mapping[str, Any]", arguments))
             return self._answer(verdict, session_id, batch)
         except Exception as error:  # noqa: BLE001
-            return _failed(error)
+            return self._failed(tool, error)
 
     async def aask(
         self, tool: str, arguments: object, context: C, *, names: Sequence[str] = (), batch: object = None
@@ -122,7 +122,7 @@ class Bridge(Generic[C]):
                 verdict = await self.gate.acheck(session_id, tool, cast("Mapping[str, Any]", arguments))
             return self._answer(verdict, session_id, batch)
         except Exception as error:  # noqa: BLE001
-            return _failed(error)
+            return self._failed(tool, error)
 
     def _prepare(self, tool: str, names: Sequence[str], context: C, batch: object) -> tuple[str, str | None]:
         """The name to judge by and the session, with what its earlier batches left recorded."""
@@ -147,6 +147,11 @@ class Bridge(Generic[C]):
             return Stop(denial_text(verdict), verdict)
         checked = verdict.arguments if verdict.code == "allowed" else None
         return Go(verdict.tool, session_id, batch, checked)
+
+    def _failed(self, tool: str, error: Exception) -> Go | Stop:
+        """A denial, unless the gate only observes: then nothing stops a call (G42)."""
+        log.error("the adapter failed on a call: %s", type(error).__name__)  # never the message
+        return Stop(FAILED) if self.gate.enforces else Go(tool, None, None, None)
 
     # After ------------------------------------------------------------------------------------------------------------
 
@@ -174,8 +179,3 @@ class Bridge(Generic[C]):
         except Exception as error:  # noqa: BLE001
             log.error("a result could not be recorded, and its session is denied: %s", type(error).__name__)  # noqa: TRY400
             self._lost.add(session_id)
-
-
-def _failed(error: Exception) -> Stop:
-    log.error("the adapter failed and denied the call: %s", type(error).__name__)  # never the message
-    return Stop(FAILED)
