@@ -2,7 +2,6 @@
 
 import inspect
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
