@@ -219,13 +219,14 @@ class Contract:
         def broken(*_: Any) -> Any:
             raise fail
 
-        desk.gate.check = desk.gate.acheck = broken  # type: ignore[method-assign]
+        desk.gate.check = desk.gate.acheck = broken  # type: ignore[method-assign, assignment]
         seen = self.harness.run(desk, [[reply()]], mode=mode)
         assert desk.replies() == []
         assert seen.told == [FAILED]
 
     def test_a02_a_gate_that_hangs_denies_in_time(self, mode: str) -> None:
-        desk, release = Desk(options={"verify": lambda _: release.wait(30)}).prepared(), threading.Event()
+        release = threading.Event()
+        desk = Desk(options={"verify": lambda _: release.wait(30)}).prepared()
         try:
             seen = self.harness.run(desk, [[reply()]], mode=mode)
         finally:

@@ -182,12 +182,12 @@ NOT_PLAIN = [
 @pytest.mark.parametrize("where", ["to", "list", "bcc"])
 def test_g11_a_recipient_that_is_not_one_plain_address_denies(recipient: str, where: str) -> None:
     gate, authority = deciding(ACME)
-    fields: dict[str, Any] = {
+    fields: dict[str, dict[str, Any]] = {
         "to": {"to": recipient},
         "list": {"to": ["orders@acme.example", recipient]},
         "bcc": {"to": "orders@acme.example", "bcc": recipient},
-    }[where]
-    verdict = gate.check(SESSION, MAIL, mail(**fields))
+    }
+    verdict = gate.check(SESSION, MAIL, mail(**fields[where]))
     assert_denied(verdict, "recipient_not_plain", "case")
     assert authority.asked == []
 
@@ -331,7 +331,7 @@ def test_g11_recipients_at_a_path_are_all_found_or_the_call_is_denied(
 
 def test_g11_a_field_that_only_the_rule_names_as_recipient_is_one() -> None:
     gate, _ = deciding(ACME, rule={"recipients": ["attendees"], "fields": ["attendees", "subject", "body"]})
-    args = {"attendees": ["orders@acme.example"], "subject": "Hello", "body": BODY}
+    args: dict[str, Any] = {"attendees": ["orders@acme.example"], "subject": "Hello", "body": BODY}
     assert_allowed(gate.check(SESSION, MAIL, args))
     args["attendees"].append("x@evil.example")
     assert_denied(gate.check(SESSION, MAIL, args), "recipient_not_allowed", "case")

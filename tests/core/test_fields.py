@@ -293,7 +293,7 @@ def test_g01_nothing_done_to_the_arguments_later_changes_what_was_checked() -> N
         args["ticketId"] = "HC-9"
         args["to"] = "x@evil.example"
 
-    authority.before_answer = change  # type: ignore[method-assign]
+    authority.before_answer = change  # type: ignore[method-assign, assignment]
     verdict = ask(gate, args)
     assert_allowed(verdict)
     assert verdict.arguments == reply()
@@ -561,7 +561,7 @@ def test_g06_a_tool_without_a_rule_is_not_gated() -> None:
     assert verdict.allow
     assert verdict.code == "not_gated"
     assert authority.asked == []
-    assert gate.check(None, "clock__now", {}).code == "not_gated"  # type: ignore[arg-type]
+    assert gate.check(None, "clock__now", {}).code == "not_gated"
 
 
 def test_g06_a_tool_without_a_rule_denies_where_that_is_said() -> None:
