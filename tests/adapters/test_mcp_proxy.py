@@ -618,7 +618,10 @@ def on_wire(play: Callable[[Wire], Any], desk: Desk, silence_s: float = 600) -> 
     async def run() -> None:
         bridge: Bridge[Any] = Bridge(desk.gate, session=None, session_of=lambda _params: SESSION)
         server = Script()
-        async with create_client_server_memory_streams() as (client, proxy), anyio.create_task_group() as tasks:
+        async with (
+            server._got, server.got, server.say, server._said,
+            create_client_server_memory_streams() as (client, proxy), anyio.create_task_group() as tasks,
+        ):  # fmt: skip
             tasks.start_soon(relay_streams, bridge, server, *proxy, silence_s)
             await play(Wire(client, server))
             tasks.cancel_scope.cancel()

@@ -115,7 +115,7 @@ def _serve(
         return left
 
     left = anyio.run(until_told)
-    # What still waits for a line of stdin is a thread that nothing can wake, and that would keep this process.
+    # A thread that waits for the client to read could keep this process.
     os._exit(0 if left else 1)
 
 

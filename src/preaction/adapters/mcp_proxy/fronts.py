@@ -1,19 +1,22 @@
 """The client in front of the proxy: over this process's stdin and stdout, or over HTTP."""
 
+import asyncio
+import concurrent.futures
 import logging
+import os
+import threading
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import anyio
-from mcp.server.stdio import stdio_server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
-from mcp_types import JSONRPCMessage, RequestId
+from mcp_types import JSONRPCMessage, RequestId, jsonrpc_message_adapter
 
 from preaction.adapters._bridge import Bridge
 from preaction.adapters.mcp_proxy.relay import Params, Relay, Rounds
-from preaction.adapters.mcp_proxy.upstream import Upstream
+from preaction.adapters.mcp_proxy.upstream import MAX_LINE, Upstream
 from preaction.gate import ActionGate
 
 log = logging.getLogger("preaction")
@@ -45,8 +48,78 @@ async def serve_stdio(
     """
     own = uuid.uuid4().hex if session is None else session
     bridge: Bridge[Params] = Bridge(gate, session=session_of, session_of=lambda _params: own)
-    async with stdio_server() as (arriving, leaving):
+    async with _own_stdio() as (arriving, leaving):
         return await relay_streams(bridge, upstream, arriving, leaving, silence_s)
+
+
+@asynccontextmanager
+async def _own_stdio() -> AsyncIterator[tuple[Any, "_Stdout"]]:
+    """This process's stdin and stdout as streams of messages; what is printed meanwhile goes to stderr.
+
+    Not the SDK's: its reader is a thread that is waited for, so a proxy whose server is gone could not end.
+    """
+    wire_in, wire_out = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    into, arriving = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        with suppress(OSError, RuntimeError, concurrent.futures.CancelledError, anyio.BrokenResourceError):
+            for line in _lines(wire_in):
+                asyncio.run_coroutine_threadsafe(into.send(_message(line)), loop).result()
+        with suppress(RuntimeError):  # the loop is closed already
+            loop.call_soon_threadsafe(into.close)
+
+    threading.Thread(target=read, name="preaction-stdin", daemon=True).start()
+    try:
+        yield arriving, _Stdout(wire_out)
+    finally:
+        arriving.close()
+        into.close()
+
+
+def _lines(fd: int) -> Iterator[bytes]:
+    """Lines until the end, or until one is longer than any message may be."""
+    parts: list[bytes] = []
+    length = 0
+    while (data := os.read(fd, 65_536)) and length <= MAX_LINE:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            yield b"".join((*parts, line))
+            parts, length = [], 0
+        parts.append(rest)
+        length += len(rest)
+
+
+def _message(line: bytes) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
+
+
+class _Stdout:
+    """Where messages to the client go; one is on its way when `send` returns."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._lock = anyio.Lock()
+
+    async def send(self, message: SessionMessage) -> None:
+        data = message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        async with self._lock:
+            try:
+                await anyio.to_thread.run_sync(self._write, data)
+            except OSError:
+                raise anyio.BrokenResourceError from None
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(self._fd, left) :]
 
 
 async def relay_streams(

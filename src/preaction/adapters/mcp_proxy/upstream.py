@@ -89,7 +89,7 @@ class Command:
                     await _end(process)
 
 
-_KEEP: Final = 'read -r _; kill -TERM -- "-$0"; sleep 2; kill -KILL -- "-$0"'
+_KEEP: Final = 'read -r _; kill -s TERM -- "-$0"; sleep 2; kill -s KILL -- "-$0"'
 
 
 @contextmanager
