@@ -980,7 +980,7 @@ def test_an_interrupt_in_a_callable_decides_nothing(which: str, error: Any, form
     sound, _ = helpdesk(authority=authority, rule={"once": "decision"}, store=store)
     assert check(sound).allow  # nothing was used up
     if way == "acheck":
-        gc.collect()  # asyncio complains of the fetches that the interrupt left behind: here, where pytest keeps it
+        gc.collect(1)  # asyncio complains of the fetches that the interrupt left behind: here, where pytest keeps it
 
 
 @pytest.mark.parametrize("which", CALLABLES)
