@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -308,14 +309,24 @@ def test_yaml_without_its_package_says_what_to_install(tmp_path: Path, monkeypat
 # ---------------------------------------------------------------- the schema
 
 
+WRITES_OTHER_SCHEMAS = tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 14)
+
+
+@pytest.mark.skipif(
+    WRITES_OTHER_SCHEMAS, reason="the published schema is written by pydantic 2.14, and older ones differ"
+)
 def test_the_published_schema_is_that_of_the_models(repository: Path) -> None:
-    published = json.loads((repository / "docs/gate.schema.json").read_text("utf-8"))
-    assert published == json_schema(), "run make schema"
+    assert published_schema(repository) == json_schema(), "run make schema"
+
+
+def published_schema(repository: Path) -> Any:
+    return json.loads((repository / "docs/gate.schema.json").read_text("utf-8"))
 
 
 def test_the_schema_takes_what_the_reader_takes_and_refuses_what_it_refuses(repository: Path) -> None:
-    jsonschema_rs.meta.validate(json_schema())
-    validator = jsonschema_rs.validator_for(json_schema())
+    published = published_schema(repository)
+    jsonschema_rs.meta.validate(published)
+    validator = jsonschema_rs.validator_for(published)
     good = json.loads(JSON)
     assert validator.is_valid(good)
     changes: list[dict[str, Any]] = [
