@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -49,9 +50,10 @@ from preaction.adapters.mcp_proxy.fronts import relay_streams
 from preaction.adapters.mcp_proxy.hosts import HOSTS
 from preaction.adapters.mcp_proxy.upstream import MAX_LINE
 from preaction.authority import LocalAuthority
+from preaction.rules_file import read_rules_file
 
 # The SDK warns where what is older than 2026-07-28 is used: logging, sampling and roots pass all the same.
-pytestmark = pytest.mark.filterwarnings("ignore:.*deprecated as of 2026-07-28")
+pytestmark = pytest.mark.filterwarnings("ignore:.* as of 2026-07-28")
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -1087,3 +1089,41 @@ def test_overhead_of_a_call_through_the_proxy(world: World, capsys: pytest.Captu
             {name: round(ratio, 2) for name, ratio in found.items()},
         )
     assert all(ratio < 20 for ratio in found.values())
+
+
+# ---------------------------------------------------------------- page and example
+
+
+def test_what_the_page_shows_is_right(world: World) -> None:
+    page = (ROOT / "docs/adapters/mcp-proxy.md").read_text("utf-8")
+    (rules,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    world.rules.write_text(rules)
+    assert read_rules_file(world.rules).given.agent_key_env == "FELSPAR_AGENT_KEY"
+    shown = re.findall(r"^preaction proxy (--rules gate.yaml.*)$", page, re.MULTILINE)
+    assert len(shown) == 4
+    for line in shown:
+        words = ["--print-config", "vscode", *shlex.split(line.replace("gate.yaml", str(world.rules)))]
+        status, out, said = command(world, *words)
+        assert (status, said) == (0, "")
+        config = json.loads(out)
+        assert config.get("servers") or config["mcpServers"]
+
+
+def test_the_example_denies_twice_and_sends_once() -> None:
+    script = ROOT / "examples/mcp_proxy/desk.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[:2] for line in done.stdout.splitlines()] == [
+        ["helpdesk_reply", " Denied, nothing was done"],
+        ["get_job_decision", " done"],
+        ["check_output", " done"],
+        ["helpdesk_reply", " Denied, nothing was done"],
+        ["helpdesk_reply", " sent on HC-1204"],
+    ]
+    assert max(len(path.read_text().splitlines()) for path in script.parent.glob("*.py")) < 60
+
+
+def test_a10_without_the_sdk_the_import_says_what_to_install() -> None:
+    code = "import sys; sys.modules['mcp_types'] = None; import preaction.adapters.mcp_proxy"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'preaction[proxy]'" in done.stderr

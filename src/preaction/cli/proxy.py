@@ -97,6 +97,8 @@ def _serve(
             )
         return
 
+    failed: list[str] = []
+
     async def until_told() -> bool:
         async with anyio.create_task_group() as tasks:
             left = True
@@ -109,12 +111,14 @@ def _serve(
             tasks.start_soon(told_to_end)
             try:
                 left = await serve_stdio(gate, upstream, session=session, **options)
-            except* OSError as group:
-                fail(*(f"preaction: the server can't be started: {one}" for one in group.exceptions))
+            except OSError as error:
+                failed.append(f"preaction: the server can't be started: {error.strerror}")
             tasks.cancel_scope.cancel()
         return left
 
     left = anyio.run(until_told)
+    if failed:
+        fail(*failed)
     # A thread that waits for the client to read could keep this process.
     os._exit(0 if left else 1)
 
