@@ -312,9 +312,7 @@ def test_yaml_without_its_package_says_what_to_install(tmp_path: Path, monkeypat
 WRITES_OTHER_SCHEMAS = tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 14)
 
 
-@pytest.mark.skipif(
-    WRITES_OTHER_SCHEMAS, reason="the published schema is written by pydantic 2.14, and older ones differ"
-)
+@pytest.mark.skipif(WRITES_OTHER_SCHEMAS, reason="published by pydantic 2.14; older ones write others")
 def test_the_published_schema_is_that_of_the_models(repository: Path) -> None:
     assert published_schema(repository) == json_schema(), "run make schema"
 
