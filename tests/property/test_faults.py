@@ -28,7 +28,7 @@ def _set(answer: str, place: Place, change: Any) -> Fault:
     def spoil(scene: Scene) -> None:
         ask = scene.asks[answer]
         held = scene.authority.answers.get(ask) or scene.authority.good_answer(ask)
-        with suppress(KeyError, IndexError, TypeError):  # another fault took that place away altogether
+        with suppress(KeyError, IndexError, TypeError, ValueError):  # another fault took that place away altogether
             scene.authority.answers[ask] = replaced(held, place, change)
 
     return spoil
