@@ -624,7 +624,7 @@ def on_wire(play: Callable[[Wire], Any], desk: Desk, silence_s: float = 600) -> 
             server._got, server.got, server.say, server._said,
             create_client_server_memory_streams() as (client, proxy), anyio.create_task_group() as tasks,
         ):  # fmt: skip
-            tasks.start_soon(relay_streams, bridge, server, *proxy, silence_s)
+            tasks.start_soon(lambda: relay_streams(bridge, server, proxy[0], proxy[1], silence_s))
             await play(Wire(client, server))
             tasks.cancel_scope.cancel()
 
@@ -779,7 +779,8 @@ def test_the_next_round_of_a_call_that_asked_for_input_is_judged_and_continued_o
             ),
             2,
         ):
-            await wire.call(number, REPLY, **{"arguments": arguments, **changes})
+            given: dict[str, Any] = {"arguments": arguments, **dict(changes)}  # type: ignore[call-overload]
+            await wire.call(number, REPLY, **given)
             assert text_of(await wire.told()).startswith("Denied, nothing was done: ")
         await wire.call(20, REPLY, arguments, requestState="s1", inputResponses={"a": 1})
         assert (await wire.passed()).params["inputResponses"] == {"a": 1}
