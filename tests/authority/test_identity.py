@@ -114,7 +114,8 @@ def test_the_match_rule_tells_cases_apart(
     assert authority.verify(other["executionId"])["valid"]
 
 
-values = st.tuples(st.text(max_size=8), st.integers(1 - 2**53, 2**53 - 1) | st.booleans() | st.text(":=%a7", max_size=4))
+exact = st.integers(1 - 2**53, 2**53 - 1)  # what RFC 8785 can write
+values = st.tuples(st.text(max_size=8), exact | st.booleans() | st.text(":=%a7", max_size=4))
 
 
 @given(values, values)
