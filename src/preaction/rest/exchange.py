@@ -7,7 +7,6 @@ every source alike (G19, G25, G27); the methods of `Felspar` check it too.
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
@@ -15,7 +14,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from preaction._core.facts import Ask, Describe, Unavailable, Verify, VerifyOutputCheck
+from preaction._core.facts import Ask, Describe, Unavailable, Verify, VerifyOutputCheck, is_issued_id
 from preaction.errors import AuthorityError, InvalidJSON, MisuseError
 from preaction.wire import strict_json
 from preaction.wire.models import JobDescription, OutputCheckVerification, Verification, Wire
@@ -23,7 +22,6 @@ from preaction.wire.models import JobDescription, OutputCheckVerification, Verif
 Model = TypeVar("Model", bound=Wire)
 Answer = TypeVar("Answer")
 
-_ISSUED_ID: Final = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_:~.-]{0,199}")
 _NAME_LIMIT: Final = 200
 _WRITER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -117,7 +115,7 @@ def question_for(ask: Ask) -> Question[Wire] | Failure:
 
 def on_issued(operation: str, path: str, issued: object, body: bytes, **more: Any) -> Request | Failure:
     """A POST on an execution or an output check, whose id (G19) is put in `path`."""
-    if not isinstance(issued, str) or not _ISSUED_ID.fullmatch(issued):
+    if not isinstance(issued, str) or not is_issued_id(issued):
         return INVALID_ID
     return Request(operation, "POST", path.format(quote(issued, safe="")), body, **more)
 
