@@ -4,6 +4,8 @@ import asyncio
 import functools
 import json
 import sys
+import threading
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -119,7 +121,7 @@ def tools_of(desk: Desk, *, coroutines: bool = False) -> list[StructuredTool]:
     return [tool(body) for body in desk.bodies]
 
 
-def play(graph: Any, mode: str, session: str | None = SESSION) -> Transcript:
+def messages_of(graph: Any, mode: str, session: str | None = SESSION) -> list[Any]:
     config: Any = {} if session is None else {"configurable": {"thread_id": session}}
     given: Any = {"messages": [("user", "Please answer the ticket.")]}
 
@@ -136,7 +138,11 @@ def play(graph: Any, mode: str, session: str | None = SESSION) -> Transcript:
         *_, state = graph.stream(given, config, stream_mode="values")
     else:
         state = asyncio.run(graph.ainvoke(given, config) if mode == "async" else streamed())
-    messages = state["messages"]
+    return list(state["messages"])
+
+
+def play(graph: Any, mode: str, session: str | None = SESSION) -> Transcript:
+    messages = messages_of(graph, mode, session)
     told = [message.content for message in messages if isinstance(message, ToolMessage)]
     return Transcript(told, ended=messages[-1].content == DONE)
 
@@ -222,6 +228,145 @@ class Checks(AgentMiddleware):
         return handler(request)
 
 
+class Own(AgentMiddleware):
+    """A hook of one's own that answers a call without running it."""
+
+    def __init__(self, gives: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.gives = gives
+
+    def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+        return self.gives(request)
+
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        return self.gives(request)
+
+
+def raising(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("secret")
+
+
+def denies(request: Any, execute: Any = None) -> Any:
+    return ToolMessage(content="no", tool_call_id=request.tool_call["id"], status="error")
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("gives", "bare"),
+    [
+        (raising, "aborts"),
+        (lambda _: None, "aborts"),
+        (lambda _: False, "aborts"),
+        (lambda _: "no", "no answer"),  # the user seems to have said it
+        (lambda _: [], "no answer"),
+        (lambda _: Command(update={}), "no answer"),
+        (lambda request: {"role": "tool", "content": "no", "tool_call_id": request.tool_call["id"]}, "success"),
+        (lambda _: ToolMessage(content="no", tool_call_id="another", status="error"), "another call's"),
+    ],
+)
+def test_a02_a_hook_that_goes_wrong_ends_the_run_or_leaves_the_call_without_an_answer(
+    mode: str, gives: Any, bare: str
+) -> None:
+    def outcome(agent: Any) -> str:
+        try:
+            answers = [one for one in messages_of(agent, mode) if isinstance(one, ToolMessage)]
+        except (RuntimeError, NotImplementedError):
+            return "aborts"
+        if not answers:
+            return "no answer"
+        assert len(answers) == 1
+        return answers[0].status if answers[0].tool_call_id == "call-1-0" else "another call's"
+
+    desk = Desk()
+    assert outcome(create_agent(stub([[reply()]]), tools_of(desk), middleware=[Own(gives)])) == bare
+    desk = desk.prepared()
+
+    async def agives(*_: Any, **__: Any) -> Any:
+        return gives(None)
+
+    vars(desk.gate).update(check=lambda *_, **__: gives(None), acheck=agives)
+    agent = install(create_agent(stub([[reply()]]), tools_of(desk)), desk.gate)
+    assert outcome(agent) == "error"
+    assert play(install(create_agent(stub([[reply()]]), tools_of(desk)), desk.gate), mode).told == [FAILED]
+    assert desk.replies() == []
+
+
+def test_a02_a_hook_for_one_kind_of_run_ends_the_other_and_the_adapter_s_are_for_both() -> None:
+    class Sync(AgentMiddleware):
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return handler(request)
+
+    class Async(AgentMiddleware):
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            return await handler(request)
+
+    for middleware, mode in ((Sync(), "async"), (Async(), "sync")):
+        desk = Desk()
+        with pytest.raises(NotImplementedError):
+            play(create_agent(stub([[reply()]]), tools_of(desk), middleware=[middleware]), mode)
+        assert desk.replies() == []  # the adapter's: the contract runs all modes
+
+
+async def test_a_sync_wrapper_blocks_the_event_loop_and_the_adapter_does_not() -> None:
+    given: Any = {"messages": [("user", "hi")]}
+    config: Any = {"configurable": {"thread_id": SESSION}}
+
+    async def longest_wait(graph: Any) -> float:
+        waits, running = [0.0], asyncio.create_task(graph.ainvoke(given, config))
+        while not running.done():
+            start = time.perf_counter()
+            await asyncio.sleep(0.01)
+            waits.append(time.perf_counter() - start)
+        await running
+        return max(waits)
+
+    def slow(request: Any, execute: Any) -> Any:
+        time.sleep(1)
+        return execute(request)
+
+    bare = Desk()
+    assert await longest_wait(plain_graph(stub([[reply()]]), ToolNode(tools_of(bare), wrap_tool_call=slow))) > 0.9
+    desk = Desk()
+
+    def verify(execution_id: str) -> Any:
+        time.sleep(1)
+        return desk.authority.good_answer(Verify(execution_id))
+
+    desk.options.update(verify=verify, deadline_s=5)
+    desk.__post_init__()
+    graph = plain_graph(stub([[reply()]]), install(ToolNode(tools_of(desk.prepared())), desk.gate))
+    assert await longest_wait(graph) < 0.9
+    assert len(desk.replies()) == 1
+
+
+def test_a02_what_a_hook_raises_can_reach_the_model_by_the_runtime_s_own_handling_of_errors() -> None:
+    def told(desk: Desk, **options: Any) -> list[str]:
+        graph = plain_graph(stub([[reply()]]), install(ToolNode(tools_of(desk), **options), desk.gate))
+        return play(graph, "sync").told
+
+    bare, retry = Desk(), ToolRetryMiddleware(max_retries=2, initial_delay=0, jitter=False)
+    node = ToolNode(tools_of(bare), wrap_tool_call=raising, handle_tool_errors=True)
+    assert "secret" in play(plain_graph(stub([[reply()]]), node), "sync").told[0]
+    agent = create_agent(stub([[reply()]]), tools_of(bare), middleware=[retry, Own(raising)])
+    assert "secret" in play(agent, "sync").told[0]  # asked three times
+
+    desk = Desk().prepared()
+    vars(desk.gate).update(check=raising)
+    assert told(desk, handle_tool_errors=True) == [FAILED]
+    agent = create_agent(stub([[reply()]]), tools_of(desk), middleware=[retry, PreactionMiddleware(desk.gate)])
+    assert play(agent, "sync").told == [FAILED]
+    assert bare.replies() == desk.replies() == []
+
+
+@MODES
+def test_a05_the_calls_of_one_turn_run_at_once(mode: str) -> None:
+    """So a decision may be there before the act beside it asks; the contract's row of A5 closes that."""
+    both = threading.Barrier(2, timeout=5)
+    tools = [StructuredTool.from_function(lambda n: str(both.wait()), name=n, description="-") for n in ("a", "b")]
+    calls = [ToolCall("a", {"n": "1"}), ToolCall("b", {"n": "1"})]
+    assert len(play(create_agent(stub([calls]), tools), mode).told) == 2
+
+
 def to_other(request: Any) -> Any:
     return request.override(tool_call={**request.tool_call, "args": {**request.tool_call["args"], "ticket_id": OTHER}})
 
@@ -268,27 +413,33 @@ def test_a07_a_tool_that_a_middleware_swaps_in_is_judged_by_what_runs_and_by_wha
         return play(install(agent, desk.gate, accept=[REPLY]), mode).told
 
     look = [ToolCall("look_up", {"ticket_id": OTHER, "body": BODY})]
-    play(create_agent(stub([look]), tools_of(desk), middleware=[Checks(), swap(gated)]), "sync")
-    assert len(desk.replies()) == 1  # bare: asked for `look_up`, ran the reply
-    desk.ran.clear()
+    def rename(request: Any) -> Any:
+        return request.override(tool_call={**request.tool_call, "name": "look_up"})
+
+    for middleware, turn in (([Checks(), swap(gated)], look), ([Rewrites(rename), Checks()], WRONG)):
+        play(create_agent(stub([turn]), tools_of(desk), middleware=middleware), "sync")
+        assert len(desk.replies()) == 1  # bare: `look_up` was what was looked at, the reply is what ran
+        desk.ran.clear()
     denial = desk.denial(ticket_id=OTHER, body=BODY)
     assert seen(look, gated) == [denial]  # judged by what runs
+    renamed = create_agent(stub([WRONG]), tools_of(desk), middleware=[Rewrites(rename)])
+    assert play(install(renamed, desk.gate), mode).told == [denial]
     assert seen(WRONG, other) == [denial]  # by what was asked for
     assert seen([reply()], harmless) != [denial]
     assert desk.replies() == []
 
 
 def test_an_async_only_wrapper_of_a_tool_node_is_left_out_of_sync_runs() -> None:
-    async def denies(request: Any, execute: Any) -> Any:
-        return ToolMessage(content="no", tool_call_id=request.tool_call["id"])
+    async def adenies(request: Any, execute: Any) -> Any:
+        return denies(request)
 
     bare = Desk()
-    play(plain_graph(stub([WRONG]), ToolNode(tools_of(bare), awrap_tool_call=denies)), "sync")
+    play(plain_graph(stub([WRONG]), ToolNode(tools_of(bare), awrap_tool_call=adenies)), "sync")
     assert len(bare.replies()) == 1
 
     desk = Desk().prepared()
     seen = play(
-        plain_graph(stub([WRONG]), install(ToolNode(tools_of(desk), awrap_tool_call=denies), desk.gate)), "sync"
+        plain_graph(stub([WRONG]), install(ToolNode(tools_of(desk), awrap_tool_call=adenies), desk.gate)), "sync"
     )
     assert desk.replies() == []
     assert seen.told == [desk.denial(ticket_id=OTHER, body=BODY)]
@@ -344,11 +495,22 @@ def test_the_gate_sees_what_the_body_runs_with_after_validation_and_defaults(mod
         return "paid"
 
     right = {"ticket_id": TICKET, "body": BODY}
-    graph = plain_graph(
-        stub([[ToolCall("pay", {**right, "amount": "500"})]]),
-        install(ToolNode([StructuredTool.from_function(pay), *tools_of(desk)]), desk.gate),
-    )
-    seen = play(graph, mode)
+
+    def graph(sent: Any, own: Any = None) -> Any:
+        node = ToolNode([StructuredTool.from_function(pay), *tools_of(desk)], wrap_tool_call=own)
+        call = ToolCall("pay", {**right, "amount": sent, "currency": "JPY"})
+        return plain_graph(stub([[call]]), node if own else install(node, desk.gate))
+
+    def looks(request: Any, execute: Any) -> Any:
+        looked.append(request.tool_call["args"])
+        return execute(request)
+
+    looked: list[Any] = []
+    for sent, runs in (("500", 500), (True, 1), (5.0, 5)):
+        play(graph(sent, looks), mode)
+        assert ran.pop() == (runs, False)
+        assert looked.pop() == {**right, "amount": sent, "currency": "JPY"}  # bare: not what runs
+    seen = play(graph("500"), mode)
     assert ran == []  # `public` would run with its default, and no rule lists it
     assert "public" in seen.told[0]
     assert asked[0] == {**right, "amount": 500, "public": False}
