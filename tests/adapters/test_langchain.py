@@ -413,6 +413,7 @@ def test_a07_a_tool_that_a_middleware_swaps_in_is_judged_by_what_runs_and_by_wha
         return play(install(agent, desk.gate, accept=[REPLY]), mode).told
 
     look = [ToolCall("look_up", {"ticket_id": OTHER, "body": BODY})]
+
     def rename(request: Any) -> Any:
         return request.override(tool_call={**request.tool_call, "name": "look_up"})
 

@@ -13,14 +13,30 @@ pytest.importorskip("agents", reason="runs in its own environment: make test-run
 from agents import (
     Agent,
     AgentHooks,
+    AgentsException,
+    ApplyPatchTool,
+    CodeInterpreterTool,
+    ComputerTool,
+    CustomTool,
+    FileSearchTool,
     FunctionTool,
+    HostedMCPTool,
+    ImageGenerationTool,
     ItemHelpers,
+    LocalShellTool,
+    ModelBehaviorError,
     ModelResponse,
     RunConfig,
+    RunHooks,
     Runner,
     RunState,
+    ShellTool,
+    SQLiteSession,
+    ToolExecutionConfig,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrail,
+    ToolOutputGuardrail,
+    ToolSearchTool,
     Usage,
     WebSearchTool,
     function_tool,
@@ -34,6 +50,7 @@ from mcp.types import CallToolResult, Tool
 from openai.types.responses import (
     Response,
     ResponseCompletedEvent,
+    ResponseCustomToolCall,
     ResponseFunctionToolCall,
     ResponseOutputMessage,
     ResponseOutputText,
@@ -58,6 +75,7 @@ from adapters.contract import (
     reply,
 )
 from preaction import ConfigurationError, create_action_gate
+from preaction.adapters._bridge import FAILED
 from preaction.adapters._json_schema import MISFIT
 from preaction.adapters.openai_agents import ainstall, install
 from preaction.testing import FakeAuthority
@@ -169,27 +187,267 @@ def check(body: str = BODY) -> ToolCall:
     return ToolCall(CHECK, {"body": body})
 
 
-# A guardrail is easily written so that the tool runs
+# A hook of one's own: what the SDK makes of it, and what becomes of the adapter when the gate behind it does the same
+
+
+def raising(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("secret")
+
+
+def first_guarded(desk: Desk, guard: Any, **options: Any) -> list[Any]:
+    """The desk's tools, the first with an input guardrail of one's own."""
+    tools = [function_tool(desk.helpdesk_reply, **options), *tools_of(desk)[1:]]
+    tools[0].tool_input_guardrails = [ToolInputGuardrail(guard, name="home-made")]
+    return tools
 
 
 @pytest.mark.parametrize(
-    "output",
+    ("guard", "bare"),
     [
-        ToolGuardrailFunctionOutput.reject_content(None),
-        ToolGuardrailFunctionOutput(output_info="DENY"),
-        ToolGuardrailFunctionOutput(output_info=None, behavior={"type": "deny"}),
+        (raising, "aborts"),
+        (lambda _: None, "aborts"),
+        (lambda _: False, "aborts"),
+        (lambda _: ToolGuardrailFunctionOutput.raise_exception(), "aborts"),
+        (lambda _: ToolGuardrailFunctionOutput.reject_content(""), "says nothing"),
+        (lambda _: ToolGuardrailFunctionOutput.reject_content(None), "runs"),
+        (lambda _: ToolGuardrailFunctionOutput(output_info="DENY"), "runs"),
+        (lambda _: ToolGuardrailFunctionOutput(output_info=None, behavior={"type": "deny"}), "runs"),
     ],
 )
-async def test_a_guardrail_that_fails_open_is_not_what_guards(output: Any) -> None:
+async def test_a02_a_guardrail_that_goes_wrong_ends_the_run_or_lets_the_tool_run(guard: Any, bare: str) -> None:
+    desk = Desk()
+    agent = desk_agent(desk, model := Scripted([[reply()]]), tools=first_guarded(desk, guard))
+    try:
+        await play(agent)
+        outcome = "runs" if desk.replies() else "says nothing"
+        assert model.answers() == ([f"sent on {TICKET}"] if desk.replies() else [""])
+    except AgentsException:
+        outcome = "aborts"
+    assert outcome == bare
+
+    desk = Desk().prepared()
+
+    async def acheck(*_: Any, **__: Any) -> Any:
+        return guard(None)
+
+    vars(desk.gate).update(acheck=acheck)
+    result = await play(install(desk_agent(desk, model := Scripted([[reply()]])), desk.gate))
+    assert (model.answers(), result.final_output, desk.replies()) == ([FAILED], "done", [])
+    if bare == "runs":  # with it on the tool, what the gate denies is denied
+        desk = Desk()
+        agent = desk_agent(desk, model := Scripted([[reply()]]), tools=first_guarded(desk, guard))
+        await play(install(agent, desk.gate))
+        assert "no decision" in model.answers()[0]
+
+
+@pytest.mark.parametrize(
+    ("gives", "bare"), [(raising, "aborts"), (lambda *_: None, "None"), (lambda *_: False, "False")]
+)
+async def test_a02_a_wrapper_that_goes_wrong_ends_the_run_or_speaks_in_python(gives: Any, bare: str) -> None:
+    async def wrapper(context: ToolContext[Any], raw: str) -> Any:
+        return gives()
+
+    desk = Desk()
+    agent = desk_agent(desk, model := Scripted([[reply()]]))
+    agent.tools[0].on_invoke_tool = wrapper
+    if bare == "aborts":
+        with pytest.raises(AgentsException):
+            await play(agent)
+    else:
+        await play(agent)
+        assert model.answers() == [bare]
+    assert desk.replies() == []  # the adapter's wrapper: the row above
+
+
+@pytest.mark.parametrize("place", ["start returns", "start raises", "end raises", "output raises", "output None"])
+async def test_a02_other_hooks_can_not_deny_and_a_late_one_only_ends_the_run(place: str) -> None:
+    class Own(AgentHooks[Any]):
+        async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> Any:
+            return raising() if place == "start raises" else "deny"
+
+        async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+            if place == "end raises":
+                raising()
+
+    desk = Desk()
+    agent = desk_agent(desk, Scripted([[reply()]]), hooks=Own())
+    if place.startswith("output"):
+        late = ToolOutputGuardrail(raising if place.endswith("raises") else lambda _: None)
+        agent.tools[0].tool_output_guardrails = [late]
+    if place == "start returns":
+        await play(agent)
+    else:
+        with pytest.raises((AgentsException, RuntimeError)):
+            await play(agent)
+    assert len(desk.replies()) == (0 if place == "start raises" else 1)
+
+
+async def test_a04_a_result_that_can_not_be_recorded_does_not_end_the_run_and_its_session_is_denied() -> None:
+    desk = Desk().prepared()
+    vars(desk.gate).update(record_result=raising)
+    model = Scripted([[decide()], [reply()]])
+    result = await play(install(desk_agent(desk, model), desk.gate))
+    assert (result.final_output, model.answers()[1], desk.replies()) == ("done", FAILED, [])
+
+
+async def test_a02_in_one_turn_a_call_whose_check_fails_leaves_the_others_alone() -> None:
+    async def guard(data: Any) -> ToolGuardrailFunctionOutput:
+        if OTHER in data.context.tool_arguments:
+            await asyncio.sleep(0.2)
+            raising()
+        return ToolGuardrailFunctionOutput.allow()
+
+    turn = [reply(), reply(OTHER)]
+    desk = Desk()
+    with pytest.raises(AgentsException):
+        await play(desk_agent(desk, Scripted([turn]), tools=first_guarded(desk, guard)))
+    assert len(desk.replies()) == 1  # and the model is never told
+
+    desk = Desk().prepared()
+    acheck = desk.gate.acheck
+
+    async def fails(session_id: Any, tool: Any, arguments: Any, **more: Any) -> Any:
+        return raising() if arguments["ticket_id"] == OTHER else await acheck(session_id, tool, arguments, **more)
+
+    vars(desk.gate).update(acheck=fails)
+    result = await play(install(desk_agent(desk, model := Scripted([turn])), desk.gate))
+    assert model.answers() == [f"sent on {TICKET}", FAILED]
+    assert result.final_output == "done"
+
+
+async def test_a05_the_calls_of_one_turn_run_at_once() -> None:
+    """So a decision may be there before the act beside it asks; the contract's row of A5 closes that."""
+    desk, both = Desk(), asyncio.Barrier(2)
+
+    async def meet(_: Any) -> ToolGuardrailFunctionOutput:
+        async with asyncio.timeout(5):
+            await both.wait()
+        return ToolGuardrailFunctionOutput.allow()
+
+    agent = desk_agent(desk, Scripted([[reply(), reply(OTHER)]]), tools=first_guarded(desk, meet))
+    await play(agent)
+    assert len(desk.replies()) == 2
+
+
+# Results
+
+
+@pytest.mark.parametrize("how", ["fails", "malformed", "late", "rejected"])
+async def test_a04_what_an_output_guardrail_sees_is_not_what_the_tool_gave(how: str) -> None:
+    async def slow(entity_id: str) -> dict[str, Any]:
+        """Ask for a decision."""
+        found = desk.get_job_decision(entity_id)
+        await asyncio.sleep(0.5 if how == "late" else 0)
+        return found
+
+    async def observe(data: Any) -> ToolGuardrailFunctionOutput:
+        seen.append(data.output)
+        return ToolGuardrailFunctionOutput.allow()
+
+    def tool() -> FunctionTool:
+        made = function_tool(slow, name_override=DECIDE, **({"timeout": 0.05} if how == "late" else {}))
+        rejects = ToolOutputGuardrail(lambda _: ToolGuardrailFunctionOutput.reject_content("hidden"), name="rejects")
+        made.tool_output_guardrails = [*([rejects] if how == "rejected" else ()), ToolOutputGuardrail(observe)]
+        return made
+
+    def agent() -> Agent[Any]:
+        calls = [[ToolCall(DECIDE, "{bad") if how == "malformed" else decide()], [reply()]]
+        tools = tools_of(desk)
+        return desk_agent(desk, Scripted(calls), tools=[tools[0], tool(), *tools[2:]])
+
+    desk, seen = Desk(decide_fails=how == "fails"), list[Any]()
+    await play(agent())
+    assert [type(output) for output in seen] == ([] if how == "rejected" else [str])  # text, and no mark of an error
+
+    desk = Desk(decide_fails=how == "fails")
+    await play(install(agent(), desk.gate))
+    code = desk.gate.preview(SESSION, REPLY, {"ticket_id": TICKET, "body": BODY}).code
+    assert (code == "case_not_decided") is (how != "rejected")
+    assert desk.replies() == []
+
+
+# Approvals, names, and what is no function tool
+
+
+@pytest.mark.parametrize("before", [False, True])
+async def test_the_gate_is_asked_after_the_approval_unless_the_sdk_is_told_to_ask_before_as_well(before: bool) -> None:
+    async def always(*_: Any) -> bool:
+        return True
+
+    asked: list[str] = []
+    desk = Desk(options={"on_verdict": lambda tool, _: asked.append(tool)}).prepared()
+    tools = [function_tool(desk.helpdesk_reply, needs_approval=always), *tools_of(desk)[1:]]
+    agent = install(desk_agent(desk, model := Scripted([[reply()]]), tools=tools), desk.gate)
+    execution = ToolExecutionConfig(pre_approval_tool_input_guardrails=before)
+    config = RunConfig(group_id=SESSION, tool_execution=execution)
+    result = await Runner.run(agent, "Hello", run_config=config)
+    assert asked == [REPLY] * before
+    state = result.to_state()
+    state.approve(result.interruptions[0])
+    await Runner.run(agent, state, run_config=config)
+    assert asked == [REPLY] * (1 + before)
+    assert (model.answers(), len(desk.replies())) == ([f"sent on {TICKET}"], 1)
+
+
+async def test_a_call_of_an_unknown_tool_ends_the_run_with_and_without_the_adapter() -> None:
     for installed in (False, True):
         desk = Desk()
-        tool = function_tool(desk.helpdesk_reply)
-        tool.tool_input_guardrails = [ToolInputGuardrail(lambda _: output, name="home-made")]
-        agent = desk_agent(desk, Scripted([[reply()]]), tools=[tool, *tools_of(desk)[1:]])
-        if installed:
-            install(agent, desk.gate)
-        await play(agent)
-        assert len(desk.replies()) == (0 if installed else 1)
+        agent = desk_agent(desk, Scripted([[ToolCall("helpdesk_replies", {"ticket_id": TICKET, "body": BODY})]]))
+        with pytest.raises(ModelBehaviorError):
+            await play(install(agent, desk.gate) if installed else agent)
+        assert desk.ran == []
+
+
+async def test_a08_a_custom_tool_has_no_place_for_a_guardrail_and_runs() -> None:
+    desk = Desk()
+
+    async def send(context: Any, text: str) -> str:
+        return desk.helpdesk_reply(OTHER, text)
+
+    class Calls(Scripted):
+        def _next(self, items: Any) -> ModelResponse:
+            response = super()._next(items)
+            if not self.asked:
+                self.asked.append("c")
+                call = ResponseCustomToolCall(type="custom_tool_call", call_id="c", name="send", input="Hello")
+                response.output[:] = [call]
+            return response
+
+    custom = CustomTool(name="send", description="Sends.", on_invoke_tool=send)
+    await play(Agent(name="desk", model=Calls([]), tools=[custom]))
+    assert len(desk.replies()) == 1
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        CustomTool(name="send", description="Sends.", on_invoke_tool=raising),
+        ShellTool(executor=raising),
+        LocalShellTool(executor=raising),
+        ApplyPatchTool(editor=Any),
+        ComputerTool(computer=raising),
+        WebSearchTool(),
+        FileSearchTool(vector_store_ids=["v"]),
+        CodeInterpreterTool(tool_config={"type": "code_interpreter", "container": "c"}),
+        ImageGenerationTool(tool_config={"type": "image_generation"}),
+        HostedMCPTool(tool_config={"type": "mcp", "server_label": "s", "server_url": "https://mcp.example"}),
+        ToolSearchTool(),
+    ],
+    ids=lambda tool: type(tool).__name__,
+)
+def test_a08_tools_that_are_no_function_tools_are_refused_until_they_are_accepted(tool: Any) -> None:
+    desk = Desk()
+    with pytest.raises(ConfigurationError, match=f"not covered .*: {tool.name}"):
+        install(desk_agent(desk, tools=[*tools_of(desk), tool]), desk.gate)
+    install(desk_agent(desk, tools=[*tools_of(desk), tool]), desk.gate, accept=[tool.name])
+
+
+async def test_a06_a_session_of_the_sdk_can_not_be_seen_and_does_not_count() -> None:
+    desk = Desk().prepared()
+    agent = install(desk_agent(desk, model := Scripted([[reply()]])), desk.gate)
+    await Runner.run(agent, "Hello", session=SQLiteSession(SESSION))
+    assert "session" in model.answers()[0]
+    assert desk.replies() == []
 
 
 # What runs is what was checked
@@ -249,9 +507,18 @@ async def test_a03_arguments_that_the_sdk_would_change_are_sent_back(amount: Any
 
 async def test_a03_defaults_that_the_sdk_fills_in_are_checked() -> None:
     refunds = Refunds(fields=["ticket_id", "amount"], fixed={"public": False})
+    assert await refunds.call(installed=False, amount=500) == "refunded"
+    assert refunds.ran.pop() == (TICKET, 500, True)
     assert "public" in await refunds.call(amount=500)
     assert refunds.ran == []
     assert await refunds.call(amount=500, public=False) == "refunded"
+
+
+async def test_a03_an_argument_that_the_sdk_would_drop_is_denied() -> None:
+    refunds = Refunds(fields=["ticket_id", "amount", "public"])
+    assert await refunds.call(installed=False, amount=500, public=False, currency="JPY") == "refunded"
+    assert "currency" in await refunds.call(amount=500, public=False, currency="JPY")
+    assert len(refunds.ran) == 1
 
 
 async def test_a03_repeated_keys_never_run() -> None:
@@ -274,6 +541,17 @@ async def test_an_approval_that_depends_on_the_call_is_still_asked_for() -> None
 
     refunds = Refunds(fields=["ticket_id", "amount", "public"])
     bare = await refunds.call(installed=False, approval=never, amount=500)
+    assert bare == "approval" or refunds.ran.pop()  # older versions don't ask
+    wrapped = function_tool(refunds.refund, needs_approval=never)
+    inner = wrapped.on_invoke_tool
+
+    async def wrapper(context: ToolContext[Any], raw: str) -> Any:
+        return await inner(context, raw)
+
+    wrapped.on_invoke_tool = wrapper  # a wrapper of one's own: nobody is asked any more
+    model = Scripted([[ToolCall("refund", {"ticket_id": TICKET, "amount": 500})]])
+    await play(Agent(name="desk", model=model, tools=[wrapped]))
+    assert refunds.ran.pop() == (TICKET, 500, True)
     assert await refunds.call(approval=never, amount=500) == bare
     assert await refunds.call(approval=never, amount=500, public=False) == "refunded"
     refunds.authority.clock.advance(days=2)
@@ -313,6 +591,14 @@ def behind(desk: Desk, turns: Sequence[Sequence[ToolCall]]) -> tuple[Agent[Any],
     return desk_agent(desk, model, name="second"), model
 
 
+class Watches(RunHooks[Any]):
+    def __init__(self, started: list[str]) -> None:
+        self.started = started
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+        self.started.append(tool.name)
+
+
 async def test_a08_the_agent_that_is_handed_over_to_is_gated() -> None:
     for installed in (False, True):
         for wrapped in (False, True):
@@ -336,7 +622,9 @@ async def test_a08_an_agent_as_a_tool_is_gated_and_shares_the_session() -> None:
         agent = Agent(name="first", model=first, tools=[second.as_tool("ask", "Asks.")])
         if installed:
             install(agent, desk.gate)
-        result = await play(agent)
+        started: list[str] = []
+        result = await play(agent, hooks=Watches(started))
+        assert started == ["ask"]  # hooks of the run don't reach what runs inside
         assert result.final_output == "done"
         assert len(desk.replies()) == (1 if installed else 2)
     assert model.answers()[0] == desk.denial(ticket_id=OTHER, body=BODY)
@@ -382,6 +670,12 @@ async def test_a08_a_clone_is_gated_whether_it_was_made_before_or_after() -> Non
     desk = Desk()
     agent = desk_agent(desk)
     clones = [agent.clone(model=Scripted([[reply()]]))]
+    agent.tools = [*first_guarded(desk, lambda _: ToolGuardrailFunctionOutput.reject_content("no"))]
+    await play(clones[0])  # a list of one's own doesn't reach an earlier clone
+    assert len(desk.replies()) == 1
+    desk.ran.clear()
+    agent = desk_agent(desk)
+    clones = [agent.clone(model=Scripted([[reply()]]))]
     install(agent, desk.gate)
     for clone in [*clones, agent.clone(model=Scripted([[reply()]]))]:
         await play(clone)
@@ -404,9 +698,6 @@ def test_a08_gaps_are_refused_and_named() -> None:
     desk = Desk()
     with pytest.raises(ConfigurationError, match="no tool here is called check_output, get_job_decision"):
         install(desk_agent(desk, tools=tools_of(desk)[:1]), desk.gate)
-    with pytest.raises(ConfigurationError, match="web_search"):
-        install(desk_agent(desk, tools=[*tools_of(desk), WebSearchTool()]), desk.gate)
-    install(desk_agent(desk, tools=[*tools_of(desk), WebSearchTool()]), desk.gate, accept=[WebSearchTool().name])
     unseen = handoff(Agent(name="gone"))
     unseen._agent_ref = None
     with pytest.raises(ConfigurationError, match="transfer_to_gone"):
@@ -423,14 +714,19 @@ def test_a08_a_sandbox_s_tools_are_refused() -> None:
         install(SandboxAgent(name="box", tools=tools_of(desk)), desk.gate)
 
 
-def test_a_denial_that_would_be_the_final_output_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    desk = Desk()
-    install(desk_agent(desk, tool_use_behavior="stop_on_first_tool"), desk.gate)
+async def test_a_denial_that_would_be_the_final_output_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk().prepared()
+    agent = desk_agent(desk, Scripted([[reply(OTHER)], [reply()]]), tool_use_behavior="stop_on_first_tool")
+    result = await play(install(agent, desk.gate))
+    assert result.final_output == desk.denial(ticket_id=OTHER, body=BODY)
     assert "final output" in caplog.text
 
 
 def test_the_function_behind_a_guarded_tool_can_t_be_called_past_the_gate() -> None:
     desk = Desk()
+    bare = tools_of(desk)[0]
+    if hasattr(FunctionTool, "__wrapped__"):  # older versions don't show it
+        assert bare.__wrapped__(TICKET, BODY) == f"sent on {TICKET}"
     tool = install(desk_agent(desk), desk.gate).tools[0]
     assert not hasattr(tool, "__wrapped__")
 
@@ -452,7 +748,7 @@ async def test_a06_session_resolver_reads_the_tool_context_and_the_gate_s_own_se
 async def test_a02_a_cancelled_run_is_cancelled() -> None:
     desk, reached = Desk().prepared(), asyncio.Event()
 
-    async def hang(*_: Any) -> Any:
+    async def hang(*_: Any, **__: Any) -> Any:
         reached.set()
         await asyncio.sleep(60)
 
@@ -468,12 +764,22 @@ async def test_a02_a_cancelled_run_is_cancelled() -> None:
 async def test_a_tool_s_own_time_limit_ends_a_check_and_nothing_runs() -> None:
     desk = Desk().prepared()
 
-    async def hang(*_: Any) -> Any:
+    async def hang(*_: Any, **__: Any) -> Any:
         await asyncio.sleep(60)
 
     async def helpdesk_reply(ticket_id: str, body: str) -> str:
         """Reply."""
         return desk.helpdesk_reply(ticket_id, body)
+
+    async def slow(_: Any) -> ToolGuardrailFunctionOutput:
+        await asyncio.sleep(0.2)
+        return ToolGuardrailFunctionOutput.allow()
+
+    tools = [function_tool(helpdesk_reply, timeout=0.05), *tools_of(desk)[1:]]
+    tools[0].tool_input_guardrails = [ToolInputGuardrail(slow)]
+    await play(desk_agent(desk, Scripted([[reply()]]), tools=tools))
+    assert len(desk.replies()) == 1  # it is for the body alone: a guardrail that hangs, hangs
+    desk.ran.clear()
 
     vars(desk.gate).update(acheck=hang)
     tools = [function_tool(helpdesk_reply, timeout=0.05), *tools_of(desk)[1:]]
@@ -564,10 +870,47 @@ async def test_mcp_calls_are_gated_and_results_recorded_by_any_name(changes: Any
 
 
 async def test_mcp_a_result_that_is_an_error_is_not_recorded() -> None:
+    seen: list[Any] = []
+
+    async def observe(data: Any) -> ToolGuardrailFunctionOutput:
+        seen.append(data.output)
+        return ToolGuardrailFunctionOutput.allow()
+
+    bare = Desk()
+    for fails in (False, True):
+        server = DeskServer(bare, structured=False)
+        server.fails, server.tool_output_guardrails = fails, [ToolOutputGuardrail(observe)]
+        await play(Agent(name="desk", model=Scripted([[ToolCall(LOOK, {"ticket_id": TICKET})]]), mcp_servers=[server]))
+    assert seen[:1] == seen[1:]  # an error looks like a result; older versions show neither
+
     desk = Desk()
     await on_server(desk, decide(), reply(), fails=True)
     assert desk.replies() == []
     assert desk.gate.preview(SESSION, REPLY, {"ticket_id": TICKET, "body": BODY}).code == "case_not_decided"
+
+
+async def test_mcp_a_name_that_the_sdk_shortens_and_hashes_is_still_the_tool_s() -> None:
+    class Long(DeskServer):
+        name = "s" * 70
+
+    class Reads(Scripted):
+        """Calls the first tool by the name that it is offered under."""
+
+        async def get_response(self, system_instructions: Any, input: Any, *rest: Any, **more: Any) -> ModelResponse:
+            offered.append((more["tools"] if "tools" in more else rest[1])[0].name)
+            self.turns = [[ToolCall(offered[0], turn[0].arguments) for turn in self.turns]] if self.turns else []
+            return self._next(input)
+
+    for installed in (False, True):
+        desk, offered = Desk().prepared(), list[str]()
+        agent = Agent(name="desk", model=(model := Reads([[reply(OTHER)]])), mcp_servers=[Long(desk)])
+        agent.mcp_config = {"include_server_in_tool_names": True}
+        if installed:
+            await ainstall(agent, desk.gate)
+        await play(agent)
+        assert REPLY not in offered[0]
+        assert len(desk.replies()) == (0 if installed else 1)
+    assert model.answers() == [desk.denial(ticket_id=OTHER, body=BODY)]
 
 
 async def test_mcp_a_call_past_the_agent_is_gated_by_the_session_around_it() -> None:
