@@ -440,3 +440,63 @@ def test_a_session_id_is_its_characters_whatever_kind_of_string_it_is(session: A
     assert gate.check("chat-7", REPLY, reply()).allow
     decided(gate, authority, "HC-1", session="chat-9")
     assert not gate.check(session, REPLY, reply(ticketId="HC-1")).allow
+
+
+# ---------------------------------------------------------------- what a caller could not have seen
+
+
+def test_recording_gives_the_id_of_what_was_recorded(held: Sessions, authority: FakeAuthority) -> None:
+    decision = authority.decide(TICKET)
+    check = authority.check_output(decision, {"body": "Hello"})
+    assert held.record_decision(SESSION, decision) == decision["executionId"]
+    assert held.record_output_check(SESSION, check) == check["checkId"]
+    assert held.record_decision(SESSION, {"isError": True, "content": []}) is None
+    assert held.record_decision(SESSION, unreadable(decision)) is None
+    assert held.record_output_check(SESSION, {**check, "passed": "yes"}) is None
+
+
+def test_unseen_decisions_are_not_there_and_the_next_case_takes_their_place(
+    held: Sessions, authority: FakeAuthority
+) -> None:
+    ids = [held.record_decision(SESSION, authority.decide(f"HC-{number}")) for number in range(4)]
+    hidden = {str(ids[0]), str(ids[2])}
+    memory = held.answer(SESSION, Recall(JOB, ("hc-0", "hc-1"), whole=True), lambda: hidden)
+    assert isinstance(memory, Memory)
+    assert [known.case_id for known in memory.named] == ["HC-1"]
+    assert [known.case_id for known in memory.first] == ["HC-1", "HC-3"]
+    assert recall(held).first[0].case_id == "HC-0", "for others it stands"
+
+
+def test_a_case_decided_again_unseen_has_no_decision_at_all(held: Sessions, authority: FakeAuthority) -> None:
+    held.record_decision(SESSION, authority.decide(TICKET))
+    newer = str(held.record_decision(SESSION, authority.decide(TICKET, outcome="refund-review")))
+    memory = held.answer(SESSION, Recall(JOB, (TICKET.lower(),), whole=True), lambda: {newer})
+    assert isinstance(memory, Memory)
+    assert (memory.named, memory.first) == ((), ())
+
+
+def test_what_could_not_be_read_is_never_unseen(held: Sessions, authority: FakeAuthority) -> None:
+    decision = authority.decide(TICKET)
+    held.record_decision(SESSION, unreadable(decision))
+    memory = held.answer(SESSION, Recall(JOB, (), whole=True), lambda: {decision["executionId"], ""})
+    assert isinstance(memory, Memory)
+    assert [known.decision for known in memory.first] == [None]
+
+
+def test_unseen_output_checks_are_not_there(held: Sessions, authority: FakeAuthority) -> None:
+    decision = authority.decide(TICKET)
+    check = authority.check_output(decision, {"body": "Hello"})
+    held.record_output_check(SESSION, check)
+    ask = RecallTexts(check["executionId"], check["contentDigest"])
+    assert held.answer(SESSION, ask, lambda: {check["checkId"]}) == ()
+    assert len(held.answer(SESSION, ask, lambda: {"another"})) == 1  # type: ignore[arg-type]
+
+
+def test_a_list_of_the_unseen_that_fails_is_an_error(held: Sessions, authority: FakeAuthority) -> None:
+    held.record_decision(SESSION, authority.decide(TICKET))
+
+    def broken() -> set[str]:
+        raise RuntimeError("lost")
+
+    with pytest.raises(RuntimeError):
+        held.answer(SESSION, Recall(JOB, (), whole=True), broken)

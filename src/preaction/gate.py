@@ -35,7 +35,7 @@ from preaction.options import (
     read_store,
     seconds_of,
 )
-from preaction.sessions import Sessions
+from preaction.sessions import Sessions, Unseen, nothing
 from preaction.stores import Store
 from preaction.stores.memory import MemoryStore
 from preaction.wrap import wrap
@@ -60,6 +60,7 @@ class _Check:
     arguments: object
     trail: Trail = field(default_factory=Trail)
     judgement: Judgement = GATE_ERROR
+    unseen: Unseen = nothing
 
 
 class ActionGate:
@@ -123,16 +124,22 @@ class ActionGate:
 
     # Asking -----------------------------------------------------------------------------------------------------------
 
-    def check(self, session_id: str | None, tool: str, args: Mapping[str, Any]) -> Verdict:
-        """The verdict on one call. Never raises for anything that a call or an authority does."""
-        one = _Check(session_id, tool, args)
+    def check(self, session_id: str | None, tool: str, args: Mapping[str, Any], *, unseen: Unseen = nothing) -> Verdict:
+        """The verdict on one call. Never raises for anything that a call or an authority does.
+
+        `unseen` gives the ids of decisions and output checks that whoever makes the call could not have seen, such as
+        those of the same parallel batch (`record_result` returns them): they count as not recorded yet.
+        """
+        one = _Check(session_id, tool, args, unseen=unseen)
         with self._door(one):
             one.judgement = run(self._procedure(one, self._enforced), self._asker(one), self._facts, self._deadline_s)
         return self._conclude(one)
 
-    async def acheck(self, session_id: str | None, tool: str, args: Mapping[str, Any]) -> Verdict:
+    async def acheck(
+        self, session_id: str | None, tool: str, args: Mapping[str, Any], *, unseen: Unseen = nothing
+    ) -> Verdict:
         """As `check`, from an event loop. A cancellation leaves as it came, without a verdict."""
-        one = _Check(session_id, tool, args)
+        one = _Check(session_id, tool, args, unseen=unseen)
         with self._door(one):
             one.judgement = await arun(
                 self._procedure(one, self._enforced), self._asker(one), self._facts, self._deadline_s
@@ -157,7 +164,7 @@ class ActionGate:
         return judge(one.session_id, one.tool, one.arguments, self._book, one.trail, take=take)
 
     def _asker(self, one: _Check) -> Callable[[Any], object]:
-        return lambda ask: self._sessions.answer(_session_id(one.session_id), ask)
+        return lambda ask: self._sessions.answer(_session_id(one.session_id), ask, one.unseen)
 
     @contextmanager
     def _door(self, one: _Check) -> Iterator[None]:
@@ -188,16 +195,18 @@ class ActionGate:
 
     # Recording --------------------------------------------------------------------------------------------------------
 
-    def record_result(self, session_id: str | None, tool: str, args: object, result: object) -> None:
+    def record_result(self, session_id: str | None, tool: str, args: object, result: object) -> str | None:
         """Record what the decision tool or the output-check tool returned; anything else is left alone.
 
-        To be called after every tool that really ran. `args` are the model's and are not read. Raises what the store
+        To be called after every tool that really ran. `args` are the model's and are not read. Gives the id of the
+        decision's execution or of the output check, None where nothing was recorded under one. Raises what the store
         raises, since a decision that got lost could leave an older one standing.
         """
         if tool == self._decision_tool:
-            self.decisions.record(_session_id(session_id), result=result)
-        elif tool == self._output_check_tool:
-            self.output_checks.record(_session_id(session_id), result)
+            return self._sessions.record_decision(_session_id(session_id), result)
+        if tool == self._output_check_tool:
+            return self._sessions.record_output_check(_session_id(session_id), result)
+        return None
 
     # Guarding ---------------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ Requirements G7, G8, G38 and G43a. Only what the authority's own tools returned 
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -27,6 +27,14 @@ log = logging.getLogger("preaction")
 SHOWN_CASES = 2
 SHOWN_RELEASES = 9
 
+Unseen = Callable[[], Collection[str]]
+"""Gives the ids of executions and output checks that count as not recorded yet."""
+
+
+def nothing() -> Collection[str]:
+    """Everything recorded counts."""
+    return ()
+
 
 class Sessions:
     """One gate's view of a store: records results for `job`, and answers what the decision asks of a session."""
@@ -39,36 +47,52 @@ class Sessions:
 
     # Answering --------------------------------------------------------------------------------------------------------
 
-    def answer(self, session: str, ask: SessionAsk) -> object:
-        """The answer to one ask, in the type that the ask names. Raises what the store raises."""
+    def answer(self, session: str, ask: SessionAsk, unseen: Unseen = nothing) -> object:
+        """The answer to one ask, in the type that the ask names, without what is `unseen`.
+
+        Raises what the store and `unseen` raise. `unseen` is asked after each reading: a record that comes in between
+        must not be taken for one that was seen.
+        """
         match ask:
             case Recall():
-                return self._memory(session, ask)
+                return self._memory(session, ask, unseen)
             case RecallTexts(execution_id, digest):
                 found = [
                     (output, *json.loads(value))
                     for output, value in self._store.read(session, _texts(execution_id, digest))
                 ]
                 latest_first = sorted(found, key=lambda one: str(one[-1]), reverse=True)
+                hidden = unseen()
                 return tuple(
-                    [KnownText(id, output, release, passed) for output, id, release, passed, _ in latest_first]
+                    [
+                        KnownText(id, output, release, passed)
+                        for output, id, release, passed, _ in latest_first
+                        if id not in hidden
+                    ]
                 )
             case _:
                 return self._use(session, ask)
 
-    def _memory(self, session: str, ask: Recall) -> Memory:
+    def _memory(self, session: str, ask: Recall, unseen: Unseen) -> Memory:
         read, decisions = self._store.read, f"decision/{ask.job}"
         cases = [case for name in ask.names for case, _ in read(session, f"name/{ask.job}/{name}")]
         named = self._store.read_many(session, decisions, list(dict.fromkeys(cases))) if cases else []
-        first = read(session, decisions, SHOWN_CASES) if ask.whole else []
         releases = read(session, f"release/{ask.job}", SHOWN_RELEASES) if ask.whole else []
         return Memory(
             now=self._clock(),
-            named=tuple([_known(*pair) for pair in named]),
-            first=tuple([_known(*pair) for pair in first]),
+            named=_seen(named, unseen),
+            first=self._first(session, decisions, unseen) if ask.whole else (),
             releases=tuple([release for release, _ in releases]),
             full=self._store.is_full(session),
         )
+
+    def _first(self, session: str, decisions: str, unseen: Unseen) -> tuple[Known, ...]:
+        """The first cases of the session; where one of them is unseen, the next take its place."""
+        found = self._store.read(session, decisions, SHOWN_CASES)
+        seen = _seen(found, unseen)
+        if len(seen) < len(found):
+            seen = _seen(self._store.read(session, decisions), unseen)
+        return seen[:SHOWN_CASES]
 
     def _use(self, session: str, ask: Use) -> UseAnswer:
         # A decision is used up wherever it was recorded; a case is used up in its session.
@@ -79,26 +103,28 @@ class Sessions:
 
     def record_decision(
         self, session: str, result: object, *, entity: str | None = None, job: str | None = None
-    ) -> None:
-        """Record a decision as the authority returned it.
+    ) -> str | None:
+        """Record a decision as the authority returned it, and give the id of its execution.
 
         A result marked as an error records nothing. One that can't be read, but names a case, makes that case
-        undecided. Both are logged. `entity` and `job`, where given, must be the result's, else `MisuseError`.
+        undecided. Both are logged, and give None. `entity` and `job`, where given, must be the result's, else
+        `MisuseError`.
         """
         read = read_result(result)
         if read.state == "error":
             log.warning("a decision result marked as an error was not recorded", extra={"session_id": session})
-            return
+            return None
         try:
             decision = Decision.model_validate(read.content)
         except ValidationError:
             _agree(read.content, entity, job)
             self._record_unreadable(session, read.content)
-            return
+            return None
         _agree({"entity_id": decision.entity_id, "job": decision.job}, entity, job)
         rank = write_rank(decision.decided_at)
         slots = [Slot(f"release/{decision.job}", decision.release, "")]
         self._put_case(session, decision.job, decision.case.id, _dump(decision), rank, decision.entity_id, slots)
+        return decision.execution_id
 
     def _record_unreadable(self, session: str, content: Mapping[str, Any]) -> None:
         case = content.get("case")
@@ -128,17 +154,21 @@ class Sessions:
         slots.append(Slot(f"decision/{job}", case, value, rank, "decision"))
         self._keep(session, slots)
 
-    def record_output_check(self, session: str, result: object) -> None:
-        """Record an output check as the authority returned it; one that can't be read, or is an error, is logged."""
+    def record_output_check(self, session: str, result: object) -> str | None:
+        """Record an output check as the authority returned it, and give its id.
+
+        One that can't be read, or is an error, is logged, and gives None.
+        """
         try:
             check = OutputCheck.model_validate(read_result(result).content)
         except ValidationError:
             log.warning("an output check could not be read", extra={"session_id": session})
-            return
+            return None
         rank = write_rank(check.checked_at)
         value = json.dumps([check.check_id, check.release, check.passed, rank])
         group = _texts(check.execution_id, check.content_digest)
         self._keep(session, [Slot(group, check.output, value, rank, "output_check")])
+        return check.check_id
 
     def _keep(self, session: str, slots: list[Slot]) -> None:
         if not self._store.put(session, slots):
@@ -172,6 +202,14 @@ def _dump(decision: Decision) -> str:
         ],
         separators=(",", ":"),
     )
+
+
+def _seen(found: Sequence[tuple[str, str]], unseen: Unseen) -> tuple[Known, ...]:
+    hidden = unseen()
+    known = [_known(*pair) for pair in found]
+    if not hidden:
+        return tuple(known)
+    return tuple([one for one in known if one.decision is None or one.decision.execution_id not in hidden])
 
 
 @lru_cache(maxsize=1024)

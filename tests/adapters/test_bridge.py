@@ -12,6 +12,7 @@ from adapters.contract import BODY, CHECK, DECIDE, LOOK, OTHER, REPLY, SESSION, 
 from preaction import ActionDenied, ConfigurationError
 from preaction.adapters import _bridge
 from preaction.adapters._bridge import FAILED, Bridge, Go, Stop
+from preaction.adapters._turns import inside, turn
 
 CALL = {"ticket_id": TICKET, "body": BODY}
 
@@ -102,7 +103,7 @@ async def test_observe_mode_lets_a_call_through_with_its_arguments_as_they_came(
 
 
 async def test_any_exception_stops_with_a_text_and_its_message_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("secret")
 
     answer = await both(bridge_of(Desk().prepared(), session=broken), REPLY, CALL, Context())
@@ -117,7 +118,7 @@ async def test_any_exception_stops_with_a_text_and_its_message_is_not_logged(cap
 async def test_a_check_that_never_ends_stops_in_time() -> None:
     desk = Desk(options={"deadline_s": 0.1}).prepared()
 
-    async def hang(*_: Any) -> Any:
+    async def hang(*_: Any, **__: Any) -> Any:
         await asyncio.sleep(60)
 
     vars(desk.gate).update(acheck=hang)
@@ -130,7 +131,7 @@ async def test_a_cancellation_leaves_as_it_came() -> None:
     desk = Desk().prepared()
     reached = asyncio.Event()
 
-    async def hang(*_: Any) -> Any:
+    async def hang(*_: Any, **__: Any) -> Any:
         reached.set()
         await asyncio.sleep(60)
 
@@ -200,52 +201,106 @@ def test_without_a_batch_a_result_counts_at_once() -> None:
     assert knows_decision(desk)
 
 
-def test_a_result_is_held_back_for_its_own_batch_and_counts_for_the_next() -> None:
+def test_a_result_does_not_count_for_its_own_batch_and_counts_for_every_other() -> None:
     desk = Desk()
     bridge = bridge_of(desk)
     decide(desk, bridge, batch=1)
+    assert knows_decision(desk), "it is on record at once: another process may ask next"
     first = bridge.ask(REPLY, CALL, Context(), batch=1)
     assert isinstance(first, Stop)
     assert "no decision" in first.text
     second = bridge.ask(REPLY, CALL, Context(), batch=2)
     assert isinstance(second, Stop)
     assert "check_output" in second.text
+    again = bridge.ask(REPLY, CALL, Context(), batch=1)
+    assert again.text == first.text if isinstance(again, Stop) else False, "a later batch asked meanwhile"
 
 
-def test_batches_that_interleave_each_hold_back_their_own() -> None:
+def test_an_output_check_does_not_count_for_its_own_batch_either() -> None:
     desk = Desk()
     bridge = bridge_of(desk)
-    decide(desk, bridge, batch="a")
-    go = bridge.ask(CHECK, {"body": BODY}, Context(), batch="b")  # another batch: the decision of "a" counts from here
+    decide(desk, bridge, batch=1)
+    go = bridge.ask(CHECK, {"body": BODY}, Context(), batch=2)
     assert isinstance(go, Go)
-    assert knows_decision(desk)
     bridge.ran(go, desk.check_output(BODY))
-    late = bridge.ask(REPLY, CALL, Context(), batch="b")
-    assert isinstance(late, Stop)  # its own check is held back still
+    late = bridge.ask(REPLY, CALL, Context(), batch=2)
+    assert isinstance(late, Stop)
     assert "no output check" in late.text
-    assert isinstance(bridge.ask(REPLY, CALL, Context(), batch="a"), Go)
+    assert isinstance(bridge.ask(REPLY, CALL, Context(), batch=3), Go)
 
 
-def test_sessions_hold_back_apart() -> None:
+async def test_a_sibling_that_waits_does_not_get_what_an_agent_of_its_turn_decided() -> None:
+    """The agent that a call runs goes on to its next turns, while the outer model has seen nothing yet."""
+    desk = Desk().prepared()
+    desk.gate = Desk(authority=desk.authority).gate  # what was prepared isn't on record here
+    bridge = bridge_of(desk)
+    outer = Go("ask_a_colleague", SESSION, turn(1), None)
+    with inside(outer):
+        decide(desk, bridge, turn(1))
+        go = bridge.ask(CHECK, {"body": BODY}, Context(), batch=turn(2))
+        assert isinstance(go, Go)
+        bridge.ran(go, desk.check_output(BODY))
+        assert isinstance(await both(bridge, REPLY, CALL, Context(), batch=turn(3)), Go), "the agent may act on it"
+    for sibling in (turn(1), outer.batch):
+        answer = await both(bridge, REPLY, CALL, Context(), batch=sibling)
+        assert isinstance(answer, Stop)
+        assert "no decision" in answer.text
+    with inside(Go("ask_a_colleague", SESSION, turn(1), None)):
+        assert isinstance(await both(bridge, REPLY, CALL, Context(), batch=turn(9)), Stop), "nor does its other agent"
+    assert isinstance(await both(bridge, REPLY, CALL, Context(), batch=turn(2)), Go), "the outer model's next turn"
+
+
+def test_two_runs_that_share_a_session_don_t_open_each_other_s_turns() -> None:
+    desk = Desk()
+    bridge = bridge_of(desk)
+    decide(desk, bridge, batch="run a, turn 1")
+    assert isinstance(bridge.ask(LOOK, {}, Context(), batch="run b, turn 1"), Go)
+    late = bridge.ask(REPLY, CALL, Context(), batch="run a, turn 1")
+    assert isinstance(late, Stop)
+    assert "no decision" in late.text
+
+
+def test_a_decision_that_comes_while_a_call_of_its_batch_is_checked_does_not_count() -> None:
+    desk = Desk()
+    desk.decided = desk.authority.decide(TICKET)
+    check = desk.check_output(BODY)
+    bridge, store = bridge_of(desk), desk.gate._sessions._store
+    read, came = store.read, []
+
+    def meanwhile(*given: Any) -> Any:
+        """Just before the session is read, what the siblings got is put there."""
+        if not came:
+            came.append(True)
+            bridge.ran(Go(DECIDE, SESSION, 1, None), desk.decided)
+            bridge.ran(Go(CHECK, SESSION, 1, None), check)
+        return read(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "read", meanwhile)
+        answer = bridge.ask(REPLY, CALL, Context(), batch=1)
+    assert came
+    assert isinstance(answer, Stop)
+    assert "no decision" in answer.text
+    assert isinstance(bridge.ask(REPLY, CALL, Context(), batch=2), Go)
+
+
+def test_sessions_are_told_apart() -> None:
     desk = Desk()
     bridge = bridge_of(desk)
     decide(desk, bridge, batch=1, session="chat-7")
-    decide(desk, bridge, batch=1, session="chat-8")
-    bridge.ask(LOOK, {}, Context("chat-8"), batch=2)
-    assert knows_decision(desk, "chat-8")
-    assert not knows_decision(desk, "chat-7")
+    decide(desk, bridge, batch=2, session="chat-8")
+    assert "no decision" in str(bridge.ask(REPLY, CALL, Context("chat-7"), batch=1))
+    assert "check_output" in str(bridge.ask(REPLY, CALL, Context("chat-8"), batch=1))
 
 
-def test_two_bridges_of_one_gate_share_what_is_held_back_and_two_gates_don_t() -> None:
-    desk, other = Desk(), Desk()
+def test_two_bridges_of_one_gate_know_each_other_s_batches() -> None:
+    desk = Desk()
     decide(desk, bridge_of(desk), batch=1)
-    bridge_of(other).ask(LOOK, {}, Context(), batch=2)
-    assert not knows_decision(desk)
-    bridge_of(desk).ask(LOOK, {}, Context(), batch=2)
-    assert knows_decision(desk)
+    assert "no decision" in str(bridge_of(desk).ask(REPLY, CALL, Context(), batch=1))
+    assert "check_output" in str(bridge_of(desk).ask(REPLY, CALL, Context(), batch=2))
 
 
-def test_what_is_held_back_goes_with_its_gate() -> None:
+def test_what_is_known_of_batches_goes_with_its_gate() -> None:
     before = len(_bridge._results)
     desk = Desk()
     decide(desk, bridge_of(desk), batch=1)
@@ -255,13 +310,23 @@ def test_what_is_held_back_goes_with_its_gate() -> None:
     assert len(_bridge._results) <= before
 
 
-def test_more_sessions_than_can_be_held_count_at_once_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_bridge, "MAX_HELD", 2)
+def test_the_batches_of_the_oldest_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bridge, "MAX_SESSIONS", 2)
     desk = Desk()
     bridge = bridge_of(desk)
     for number in range(3):
         decide(desk, bridge, batch=1, session=f"chat-{number}")
-    assert [knows_decision(desk, f"chat-{number}") for number in range(3)] == [True, False, False]
+    told = [str(bridge.ask(REPLY, CALL, Context(f"chat-{number}"), batch=1)) for number in range(3)]
+    assert ["no decision" in text for text in told] == [False, True, True]
+
+
+def test_of_one_session_old_batches_are_forgotten_and_the_present_one_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_bridge, "MAX_RESULTS", 2)
+    results = _bridge._Results()
+    for batch, result in [(1, "a"), (2, "b"), (2, "c"), (2, "d")]:
+        results.add(SESSION, batch, result)
+    assert results.of_batch(SESSION, 1) == set()
+    assert results.of_batch(SESSION, 2) == {"b", "c", "d"}
 
 
 @pytest.mark.parametrize("batch", [None, 1])

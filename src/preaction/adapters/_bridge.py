@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -18,12 +18,15 @@ from preaction._core.verdict import Verdict, denial_text
 from preaction.errors import ConfigurationError, MisuseError
 from preaction.gate import ActionGate
 from preaction.options import is_async
+from preaction.sessions import Unseen, nothing
 
 log = logging.getLogger("preaction")
 
 FAILED: Final = "Denied, nothing was done: the gate's adapter itself failed on this call; hand the case to a person."
-MAX_HELD: Final = 10_000
-"""Sessions whose last batch of results is held back."""
+MAX_SESSIONS: Final = 10_000
+"""Sessions of which it is known in which batch their latest results came."""
+MAX_RESULTS: Final = 1_000
+"""Results of one session of which that is known; those of the present batch are never forgotten."""
 
 C = TypeVar("C")
 SessionOf = Callable[[C], str | None]
@@ -48,15 +51,30 @@ class Stop:
 
 
 class _Results:
-    """What the bridges of one gate know of results: those held back, and sessions that lost one.
+    """What the bridges of one gate know of results: in which batch each came, and which sessions lost one.
 
     Per gate, not per bridge: agents that hand over to each other may each have been installed with a bridge of its own.
     """
 
     def __init__(self) -> None:
-        self.held: OrderedDict[str, list[tuple[object, str, object]]] = OrderedDict()
+        self.batches: OrderedDict[str, list[tuple[object, str]]] = OrderedDict()
         self.lost: set[str] = set()
         self.lock = threading.RLock()
+
+    def of_batch(self, session_id: str, batch: object) -> Collection[str]:
+        """The results that a call of `batch` could not have seen. Waits for one that is just being recorded."""
+        with self.lock:
+            return {result for of, result in self.batches.get(session_id, ()) if of == batch}
+
+    def add(self, session_id: str, batch: object, result: str) -> None:
+        """`result` came in `batch`."""
+        results = self.batches.setdefault(session_id, [])
+        results.append((batch, result))
+        if len(results) > MAX_RESULTS:
+            results[:-MAX_RESULTS] = [one for one in results[:-MAX_RESULTS] if one[0] == batch]
+        self.batches.move_to_end(session_id)
+        while len(self.batches) > MAX_SESSIONS:
+            self.batches.popitem(last=False)
 
 
 _results: WeakKeyDictionary[ActionGate, _Results] = WeakKeyDictionary()
@@ -68,7 +86,7 @@ class Bridge(Generic[C]):
 
     `session` is the user's own resolver and goes first; then the runtime's id, then `with gate.session(…)`. Results of
     the decision tool and the output-check tool are recorded by `ran`. Those of one parallel batch (the calls of one
-    turn of the model) count only for calls of other batches: the model could not have seen them (A5). A session whose
+    turn of the model) don't count for its other calls: the model could not have seen them (A5). A session whose
     result could not be recorded is denied from then on, since what it knows has a hole.
     """
 
@@ -80,8 +98,7 @@ class Bridge(Generic[C]):
         self.gate = gate
         self._resolvers = [resolver for resolver in (session, session_of) if resolver is not None]
         with _results_lock:
-            results = _results.setdefault(gate, _Results())
-        self._held, self._lost, self._lock = results.held, results.lost, results.lock
+            self._results = _results.setdefault(gate, _Results())
 
     def require(self, found: Iterable[str], *, uncovered: Iterable[str] = (), accept: Iterable[str] = ()) -> None:
         """Refuse an installation that leaves a gap (A8), unless `accept` lists the name.
@@ -106,8 +123,9 @@ class Bridge(Generic[C]):
         What is no mapping goes to the gate as it is: it denies that for tools with a rule, and in its own words.
         """
         try:
-            tool, session_id = self._prepare(tool, names, context, batch)
-            verdict = self.gate.check(session_id, tool, cast("Mapping[str, Any]", arguments))
+            tool, session_id = self._prepare(tool, names, context)
+            unseen = self._unseen(session_id, batch)
+            verdict = self.gate.check(session_id, tool, cast("Mapping[str, Any]", arguments), unseen=unseen)
             return self._answer(verdict, session_id, batch)
         except Exception as error:  # noqa: BLE001
             return self._failed(tool, error)
@@ -117,30 +135,29 @@ class Bridge(Generic[C]):
     ) -> Go | Stop:
         """As `ask`, from an event loop."""
         try:
-            tool, session_id = self._prepare(tool, names, context, batch)
+            tool, session_id = self._prepare(tool, names, context)
+            unseen = self._unseen(session_id, batch)
             async with asyncio.timeout(self.gate.time_limit_s):
-                verdict = await self.gate.acheck(session_id, tool, cast("Mapping[str, Any]", arguments))
+                verdict = await self.gate.acheck(session_id, tool, cast("Mapping[str, Any]", arguments), unseen=unseen)
             return self._answer(verdict, session_id, batch)
         except Exception as error:  # noqa: BLE001
             return self._failed(tool, error)
 
-    def _prepare(self, tool: str, names: Sequence[str], context: C, batch: object) -> tuple[str, str | None]:
-        """The name to judge by and the session, with what its earlier batches left recorded."""
+    def _prepare(self, tool: str, names: Sequence[str], context: C) -> tuple[str, str | None]:
+        """The name to judge by, and the session."""
         known = {name for name in (tool, *names) if self.gate.knows(name)}
         if len(known) > 1:
             raise ConfigurationError("one call by two names that the gate knows")
         found = (resolver(context) for resolver in self._resolvers)
         session_id = next((one for one in found if one is not None), self.gate.current_session)
-        with self._lock:
-            held = self._held.pop(session_id, []) if isinstance(session_id, str) else []
-            for batch_of, recorded, result in held:
-                if batch_of == batch:
-                    self._hold(str(session_id), batch_of, recorded, result)
-                else:
-                    self._record(str(session_id), recorded, result)
-            if session_id in self._lost:
-                raise MisuseError("a result of this session could not be recorded")
+        if isinstance(session_id, str) and session_id in self._results.lost:
+            raise MisuseError("a result of this session could not be recorded")
         return (known.pop() if known else tool), session_id
+
+    def _unseen(self, session_id: str | None, batch: object) -> Unseen:
+        if batch is None or not isinstance(session_id, str):
+            return nothing
+        return lambda: self._results.of_batch(session_id, batch)
 
     def _answer(self, verdict: Verdict, session_id: str | None, batch: object) -> Go | Stop:
         if verdict.blocks:
@@ -159,23 +176,12 @@ class Bridge(Generic[C]):
         """The call ran and gave `result`, without an error. Never called for a denied or failed call (A4)."""
         if not self.gate.records(go.tool) or not go.session_id:
             return
-        with self._lock:
-            if go.batch is None:
-                self._record(go.session_id, go.tool, result)
+        with self._results.lock:  # whoever reads the record waits here until its batch is known
+            try:
+                recorded = self.gate.record_result(go.session_id, go.tool, None, result)
+            except Exception as error:  # noqa: BLE001
+                log.error("a result could not be recorded, and its session is denied: %s", type(error).__name__)  # noqa: TRY400
+                self._results.lost.add(go.session_id)
                 return
-            self._hold(go.session_id, go.batch, go.tool, result)
-            while len(self._held) > MAX_HELD:
-                session_id, held = self._held.popitem(last=False)
-                for _, tool, kept in held:
-                    self._record(session_id, tool, kept)
-
-    def _hold(self, session_id: str, batch: object, tool: str, result: object) -> None:
-        self._held.setdefault(session_id, []).append((batch, tool, result))
-        self._held.move_to_end(session_id)
-
-    def _record(self, session_id: str, tool: str, result: object) -> None:
-        try:
-            self.gate.record_result(session_id, tool, None, result)
-        except Exception as error:  # noqa: BLE001
-            log.error("a result could not be recorded, and its session is denied: %s", type(error).__name__)  # noqa: TRY400
-            self._lost.add(session_id)
+            if recorded is not None and go.batch is not None:
+                self._results.add(go.session_id, go.batch, recorded)
