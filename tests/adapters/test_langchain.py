@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import itertools
 import json
 import sys
 import threading
@@ -17,13 +18,14 @@ pytest.importorskip("langchain.agents", reason="runs in its own environment: mak
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, ToolRetryMiddleware
+from langchain.agents.structured_output import ToolStrategy
 from langchain.tools import ToolRuntime
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.output_parsers.openai_tools import make_invalid_tool_call, parse_tool_call
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import InjectedToolArg, StructuredTool, ToolException
+from langchain_core.tools import InjectedToolArg, InjectedToolCallId, StructuredTool, ToolException
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.tools import load_mcp_tools
 from langgraph.checkpoint.memory import InMemorySaver
@@ -50,7 +52,7 @@ from adapters.contract import (
     as_json,
     reply,
 )
-from preaction import ConfigurationError
+from preaction import ConfigurationError, create_action_gate
 from preaction._core.facts import Verify
 from preaction.adapters._bridge import FAILED
 from preaction.adapters.langchain import PreactionMiddleware, guard, install
@@ -258,7 +260,7 @@ def denies(request: Any, execute: Any = None) -> Any:
         (lambda _: None, "aborts"),
         (lambda _: False, "aborts"),
         (lambda _: "no", "no answer"),  # the user seems to have said it
-        (lambda _: [], "no answer"),
+        (lambda _: [], "no answer, in older versions aborts"),
         (lambda _: Command(update={}), "no answer"),
         (lambda request: {"role": "tool", "content": "no", "tool_call_id": request.tool_call["id"]}, "success"),
         (lambda _: ToolMessage(content="no", tool_call_id="another", status="error"), "another call's"),
@@ -278,7 +280,7 @@ def test_a02_a_hook_that_goes_wrong_ends_the_run_or_leaves_the_call_without_an_a
         return answers[0].status if answers[0].tool_call_id == "call-1-0" else "another call's"
 
     desk = Desk()
-    assert outcome(create_agent(stub([[reply()]]), tools_of(desk), middleware=[Own(gives)])) == bare
+    assert outcome(create_agent(stub([[reply()]]), tools_of(desk), middleware=[Own(gives)])) in bare
     desk = desk.prepared()
 
     async def agives(*_: Any, **__: Any) -> Any:
@@ -365,6 +367,11 @@ def test_a05_the_calls_of_one_turn_run_at_once(mode: str) -> None:
     tools = [StructuredTool.from_function(lambda n: str(both.wait()), name=n, description="-") for n in ("a", "b")]
     calls = [ToolCall("a", {"n": "1"}), ToolCall("b", {"n": "1"})]
     assert len(play(create_agent(stub([calls]), tools), mode).told) == 2
+
+
+class AsyncChecks(Checks):
+    async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+        return await self.wrap_tool_call(request, handler)
 
 
 def to_other(request: Any) -> Any:
@@ -517,6 +524,75 @@ def test_the_gate_sees_what_the_body_runs_with_after_validation_and_defaults(mod
     assert asked[0] == {**right, "amount": 500, "public": False}
 
 
+@MODES
+def test_a_field_that_the_model_sends_twice_is_checked_as_it_runs(mode: str) -> None:
+    """LangChain keeps the last, so no gate can see that there were two."""
+    twice = f'{{"ticket_id": "{TICKET}", "body": "{BODY}", "ticket_id": "{OTHER}"}}'
+    bare, desk = Desk(), Desk().prepared()
+    play(create_agent(stub([[ToolCall(REPLY, twice)]]), tools_of(bare)), mode)
+    assert [sent["ticket_id"] for sent in bare.replies()] == [OTHER]
+    seen = play(install(create_agent(stub([[ToolCall(REPLY, twice)]]), tools_of(desk)), desk.gate), mode)
+    assert seen.told == [desk.denial(ticket_id=OTHER, body=BODY)]
+    assert desk.replies() == []
+
+
+def test_arguments_that_broke_off_in_a_stream_are_checked_as_the_runtime_completes_them() -> None:
+    class Streams(Stub):
+        def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **options: Any) -> Any:
+            self.said.append(messages)
+            raw = f'{{"ticket_id": "{TICKET}", "body": "{BODY[:10]}'
+            chunk: Any = {"name": REPLY, "args": raw, "id": "call-1-0", "index": 0, "type": "tool_call_chunk"}
+            first = len(self.said) == 1
+            yield ChatGenerationChunk(message=AIMessageChunk("" if first else DONE, tool_call_chunks=[chunk][:first]))
+
+    def agent(desk: Desk) -> Any:
+        model = Streams(script=[], said=[])
+
+        def ask(state: Any) -> Any:
+            *_, whole = itertools.accumulate(model.stream(state["messages"]))
+            return {"messages": [whole]}
+
+        graph = StateGraph(MessagesState)
+        graph.add_node("model", ask)
+        graph.add_node("tools", ToolNode(tools_of(desk)))
+        graph.add_edge(START, "model")
+        graph.add_conditional_edges("model", tools_condition)
+        graph.add_edge("tools", "model")
+        return graph.compile()
+
+    bare, desk = Desk(), Desk().prepared()
+    play(agent(bare), "sync")
+    assert bare.replies() == [{"ticket_id": TICKET, "body": BODY[:10]}]
+    assert play(install(agent(desk), desk.gate), "sync").told == [desk.denial(ticket_id=TICKET, body=BODY[:10])]
+    assert desk.replies() == []
+
+
+@MODES
+@pytest.mark.parametrize("how", ["raises", "command", "error message"])
+def test_a04_a_result_that_is_none_is_not_recorded(mode: str, how: str) -> None:
+    """A hook sees each of them as a message, or as an exception; only a decision that was returned counts."""
+    desk = Desk()
+
+    def get_job_decision(entity_id: str, tool_call_id: Annotated[str, InjectedToolCallId]) -> Any:
+        """Ask for a decision on a ticket."""
+        found = json.dumps(desk.get_job_decision(entity_id))
+        if how == "raises":
+            raise ValueError(found)
+        message = ToolMessage(content=found, tool_call_id=tool_call_id, status="error")
+        return Command(update={"messages": [message]}) if how == "command" else message
+
+    tools = tools_of(desk)
+    tools[1] = StructuredTool.from_function(get_job_decision)
+    graph = install(create_agent(stub([[ToolCall(DECIDE, {"entity_id": TICKET})], [reply()]]), tools), desk.gate)
+    if how == "raises":
+        with pytest.raises(ValueError, match="execution"):
+            play(graph, mode)
+    else:
+        assert play(graph, mode).told[1].startswith("Denied, nothing was done")
+    assert desk.gate.preview(SESSION, REPLY, {"ticket_id": TICKET, "body": BODY}).code == "case_not_decided"
+    assert desk.replies() == []
+
+
 class Line(BaseModel):
     text: str
     hidden: str = Field("", exclude=True)
@@ -625,11 +701,16 @@ def test_a08_an_agent_that_a_tool_holds_is_covered(mode: str) -> None:
 
 @MODES
 def test_a08_an_agent_as_a_node_is_covered(mode: str) -> None:
-    desk = Desk().prepared()
-    graph = StateGraph(MessagesState)
-    graph.add_node("desk", create_agent(stub([WRONG]), tools_of(desk)))
-    graph.add_edge(START, "desk")
-    seen = play(install(graph.compile(), desk.gate), mode)
+    def build(desk: Desk) -> Any:
+        graph = StateGraph(MessagesState)
+        graph.add_node("desk", create_agent(stub([WRONG]), tools_of(desk)))
+        graph.add_edge(START, "desk")
+        return graph.compile()
+
+    bare, desk = Desk(), Desk().prepared()
+    play(build(bare), mode)
+    assert len(bare.replies()) == 1
+    seen = play(install(build(desk), desk.gate), mode)
     assert desk.replies() == []
     assert seen.told == [desk.denial(ticket_id=OTHER, body=BODY)]
 
@@ -645,6 +726,9 @@ def test_a08_a_tool_that_a_node_calls_by_hand_is_refused_until_it_is_guarded() -
         return graph.compile()
 
     tool = tools_of(desk)[0]
+    build(tool).invoke({"messages": []})
+    assert len(desk.replies()) == 1
+    desk.ran.clear()
     with pytest.raises(ConfigurationError, match=f"no tool here is called {REPLY}"):
         install(build(tool), desk.gate)
     guarded = guard(tool, desk.gate)
@@ -656,6 +740,59 @@ def test_a08_a_tool_that_a_node_calls_by_hand_is_refused_until_it_is_guarded() -
     assert desk.replies() == []
     with desk.gate.session(SESSION):
         assert guarded.invoke({"ticket_id": TICKET, "body": BODY}) == f"sent on {TICKET}"
+
+
+@MODES
+def test_a08_a_tool_that_another_tool_calls_is_refused_until_it_is_guarded(mode: str) -> None:
+    def build(desk: Desk, inner: Any) -> Any:
+        def act(ticket_id: str) -> str:
+            """Reply with a text of its own."""
+            return str(inner.invoke({"ticket_id": ticket_id, "body": BODY}))
+
+        calls = [[ToolCall("act", {"ticket_id": OTHER})], [ToolCall("act", {"ticket_id": TICKET})]]
+        hooks = [] if inner.__dict__.get("_preaction") else [AsyncChecks()]
+        return create_agent(stub(calls), [StructuredTool.from_function(act), *tools_of(desk)[1:]], middleware=hooks)
+
+    bare, desk = Desk(), Desk().prepared()
+    play(build(bare, tools_of(bare)[0]), mode)
+    assert len(bare.replies()) == 2  # no hook is called for the tool inside
+    with pytest.raises(ConfigurationError, match=REPLY):
+        install(build(desk, tools_of(desk)[0]), desk.gate)
+    seen = play(install(build(desk, guard(tools_of(desk)[0], desk.gate)), desk.gate), mode)
+    assert seen.told == [desk.denial(ticket_id=OTHER, body=BODY), f"sent on {TICKET}"]
+    assert len(desk.replies()) == 1
+
+
+@MODES
+def test_a08_tools_that_a_middleware_brings_are_covered(mode: str) -> None:
+    class Brings(AgentMiddleware):
+        def __init__(self, desk: Desk) -> None:
+            super().__init__()
+            self.tools = tools_of(desk)[:1]
+
+    bare, desk = Desk(), Desk().prepared()
+    play(create_agent(stub([WRONG]), tools_of(bare)[1:], middleware=[Brings(bare)]), mode)
+    assert len(bare.replies()) == 1
+    agent = create_agent(stub([WRONG]), tools_of(desk)[1:], middleware=[Brings(desk)])
+    assert play(install(agent, desk.gate), mode).told == [desk.denial(ticket_id=OTHER, body=BODY)]
+    assert desk.replies() == []
+
+
+def test_a08_a_rule_for_an_answer_s_structure_is_refused_since_no_hook_sees_that_call() -> None:
+    class Answer(BaseModel):
+        """The answer."""
+
+        text: str
+
+    def agent(desk: Desk, *hooks: AgentMiddleware) -> Any:
+        calls = [[ToolCall("Answer", {"text": "a"})]]
+        return create_agent(stub(calls), tools_of(desk), response_format=ToolStrategy(Answer), middleware=hooks)
+
+    desk, asked = Desk(options={"tools": {"Answer": {**RULE, "fields": ["text"]}}}), list[str]()
+    play(agent(desk, Own(lambda request: asked.append(request.tool_call["name"]))), "sync")
+    assert asked == []
+    with pytest.raises(ConfigurationError, match="no tool here is called Answer"):
+        install(agent(desk), desk.gate)
 
 
 def test_a08_gated_names_without_a_tool_and_tools_that_run_elsewhere_are_refused() -> None:
@@ -722,6 +859,11 @@ def test_a_retry_asks_the_gate_again_for_every_run_of_the_body(mode: str, outsid
 
     tools = [StructuredTool.from_function(helpdesk_reply), *tools_of(desk)[1:]]
     gate = PreactionMiddleware(desk.gate)
+    bare = [retry, Checks()] if outside else [Checks(), retry]
+    if mode == "sync":
+        play(create_agent(stub([[reply()]]), tools, middleware=bare), mode)
+        assert tried == [TICKET] * 3
+        tried.clear()
     agent = create_agent(stub([[reply()]]), tools, middleware=[retry, gate] if outside else [gate, retry])
     seen = play(agent, mode)
     assert tried == [TICKET]  # the first attempt may have acted
@@ -736,15 +878,24 @@ def test_an_interrupt_in_the_body_is_asked_again_when_it_resumes() -> None:
             return "sent"
 
         tools = [StructuredTool.from_function(helpdesk_reply), *tools_of(desk)[1:]]
-        return install(create_agent(stub([[reply()]]), tools, checkpointer=InMemorySaver()), desk.gate)
+        model, saver = stub([[reply()]]), InMemorySaver()
+        return install(create_agent(model, tools, checkpointer=saver, middleware=[Counts()]), desk.gate)
+
+    class Counts(AgentMiddleware):
+        def wrap_tool_call(self, request: Any, handler: Any) -> Any:
+            looked.append(request.tool_call["id"])
+            return handler(request)
 
     config = {"configurable": {"thread_id": SESSION}}
+    looked: list[str] = []
     for once, ran in ((None, ["yes"]), ("decision", [])):
         desk, tried = Desk(options={"tools": {REPLY: {**RULE, "once": once} if once else RULE}}).prepared(), list[Any]()
         graph = build(desk, tried)
         graph.invoke({"messages": [("user", "hi")]}, config)
         state = graph.invoke(Command(resume="yes"), config)
         assert tried == ran
+        assert looked == ["call-1-0"] * 2  # every hook is called again, for the same call
+        looked.clear()
         assert state["messages"][-1].content == DONE
 
 
@@ -844,9 +995,14 @@ async def test_mcp_tools_are_gated_and_their_results_recorded(tmp_path: Path) ->
     given: Any = {"messages": [("user", "hi")]}
 
     async def intercept(request: Any, handler: Any) -> Any:
-        return await handler(request)
+        return await handler(request.override(args={**request.args, "ticket_id": OTHER}))
 
     async with client.session("desk") as session:
+        loaded = await load_mcp_tools(session, tool_interceptors=[intercept])
+        agent = create_agent(stub([[reply()]]), loaded, middleware=[AsyncChecks()])
+        bare = await agent.ainvoke(given, {"configurable": {"thread_id": SESSION}})
+        assert bare["messages"][2].content[0]["text"] == f"sent on {OTHER}"  # inside of every hook
+        prefixed = await load_mcp_tools(session, server_name="desk srv", tool_name_prefix=True)
         graph = install(create_agent(stub(turns), await load_mcp_tools(session)), desk.gate)
         state = await graph.ainvoke(given, {"configurable": {"thread_id": SESSION}})
         behind = await load_mcp_tools(session, tool_interceptors=[intercept])
@@ -857,6 +1013,11 @@ async def test_mcp_tools_are_gated_and_their_results_recorded(tmp_path: Path) ->
     assert told[6][0]["text"] == f"sent on {TICKET}"
     with pytest.raises(ConfigurationError, match=REPLY):
         install(create_agent(stub([]), behind), desk.gate)
+    with pytest.raises(ConfigurationError, match=f"no tool .*{REPLY}; the tools are: .*desk srv_{REPLY}"):
+        install(create_agent(stub([]), prefixed), desk.gate)  # a rule names a tool as the runtime does
+    rule = {f"desk srv_{REPLY}": RULE}
+    other = create_action_gate(job=desk.authority.job, tools=rule, verify=desk.authority, describe=desk.authority)
+    install(create_agent(stub([]), prefixed), other)
 
 
 def test_a10_without_the_runtime_the_import_says_what_to_install() -> None:
