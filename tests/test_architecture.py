@@ -28,7 +28,8 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ("options.py", "read_clock"): "a clock of the user's own that fails at creation becomes a ConfigurationError",
     ("adapters/_bridge.py", "Bridge.ask"): "an adapter is total: whatever fails in it, the call is denied (A2)",
     ("adapters/_bridge.py", "Bridge.aask"): "the same, in an event loop",
-    ("adapters/_bridge.py", "Bridge._record"): "a result that can't be recorded denies its session from then on",
+    ("adapters/_bridge.py", "Bridge.ran"): "a result that can't be recorded denies its session from then on",
+    ("adapters/agno.py", "_Call.__init__"): "a call that can't be read is malformed, which denies",
     ("adapters/claude_agent_sdk.py", "_Guard.before"): "an adapter is total, before it comes to the bridge as well",
     ("adapters/claude_agent_sdk.py", "_Guard.call"): "the same, at the handler",
     (

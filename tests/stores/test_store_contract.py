@@ -1,16 +1,18 @@
 """What every store does (`preaction.stores.Store`), whichever it is. A further store joins by an entry in `STORES`."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pytest
 
 from preaction.stores import Slot, Store
 from preaction.stores.memory import MemoryStore
+from preaction.stores.sqlite import SQLiteStore
 
 R = TypeVar("R")
 THREADS = 16
@@ -40,12 +42,31 @@ def memory(**bounds: Any) -> Made:
     return Made(MemoryStore(clock=lambda: now[0], **bounds), pass_time)
 
 
-STORES: dict[str, Factory] = {"memory": memory}
+def sqlite(folder: Path, **bounds: Any) -> Made:
+    now = [1_000.0]
+
+    def pass_time(by: timedelta) -> None:
+        now[0] += by.total_seconds()
+
+    path = folder / f"{len(list(folder.iterdir()))}.db"
+    return Made(SQLiteStore(path, clock=lambda: now[0], timeout_s=30, **bounds), pass_time)
+
+
+STORES: dict[str, Callable[..., Made]] = {"memory": lambda _, **bounds: memory(**bounds), "sqlite": sqlite}
 
 
 @pytest.fixture(params=STORES)
-def make(request: pytest.FixtureRequest) -> Factory:
-    return STORES[request.param]
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
+    made: list[Made] = []
+
+    def one(**bounds: Any) -> Made:
+        made.append(STORES[request.param](tmp_path, **bounds))
+        return made[-1]
+
+    yield one
+    for each in made:
+        if isinstance(each.store, SQLiteStore):
+            each.store.close()
 
 
 @pytest.fixture
@@ -298,7 +319,8 @@ def test_nobody_reads_half_a_put(store: Store) -> None:
                 value = f"{number} {each}"
                 store.put("s", [Slot("g", "a", value), Slot("g", "b", value)])
             return ()
-        return [[value for _, value in store.read("s", "g")] for _ in range(50)]
+        by_name = [[value for _, value in store.read_many("s", "g", ["a", "b"])] for _ in range(50)]
+        return [*by_name, *([value for _, value in store.read("s", "g")] for _ in range(50))]
 
     for seen in at_once(act):
         assert all(len(values) in (0, 2) and len(set(values)) <= 1 for values in seen)

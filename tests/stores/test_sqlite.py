@@ -1,0 +1,215 @@
+"""What only the store in a file does: several processes, a file that outlives them, and files that can't be."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from kit import REPLY, SESSION, TICKET, decided, helpdesk, reply
+from preaction.errors import ConfigurationError
+from preaction.stores import Slot
+from preaction.stores.sqlite import SCHEMA_VERSION, SQLiteStore
+from preaction.testing import FakeAuthority
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "sessions.db"
+
+
+def process(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """Another process that runs `code`, which finds `store` made on the first argument."""
+    start = """
+        import sys
+        from datetime import timedelta
+        from preaction.stores import Slot
+        from preaction.stores.sqlite import SQLiteStore
+        store = SQLiteStore(sys.argv[1], timeout_s=60)
+    """
+    text = textwrap.dedent(start) + textwrap.dedent(code)
+    command = [sys.executable, "-c", text, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+
+
+def output(one: subprocess.Popen[str]) -> str:
+    said, _ = one.communicate(timeout=120)
+    assert one.returncode == 0
+    return said.strip()
+
+
+# ---------------------------------------------------------------- several processes
+
+
+def test_of_many_processes_one_gets_each_claim(path: Path) -> None:
+    code = """
+        print("ready", flush=True)
+        sys.stdin.readline()
+        got = [store.claim(f"use {number}", timedelta(hours=1), take=True) for number in range(100)]
+        print(got.count("free"), got.count("taken"))
+    """
+    others = [process(code, path) for _ in range(4)]
+    for one in others:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in others:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    got = [tuple(map(int, output(one).split())) for one in others]
+    assert sum(free for free, _ in got) == 100
+    assert sum(taken for _, taken in got) == 300
+
+
+def test_what_one_process_put_another_reads_and_it_outlives_both(path: Path) -> None:
+    output(process('store.put("s", [Slot("g", "a", "value")])', path))
+    assert output(process('print(store.read("s", "g"))', path)) == "[('a', 'value')]"
+    assert SQLiteStore(path).read("s", "g") == [("a", "value")]
+
+
+def test_a_process_killed_in_the_middle_leaves_whole_puts(path: Path) -> None:
+    code = """
+        for number in range(1_000_000):
+            store.put("s", [Slot("g", "a", str(number)), Slot("g", "b", str(number))])
+            print(number, flush=True)
+    """
+    one = process(code, path)
+    assert one.stdout is not None
+    said = 0
+    while said < 30:
+        said = int(one.stdout.readline())
+    one.send_signal(signal.SIGKILL)
+    one.communicate()
+    (_, first), (_, second) = SQLiteStore(path).read("s", "g")
+    assert first == second
+    assert int(first) >= said, "what was answered is there"
+
+
+def test_after_a_fork_the_child_opens_the_file_for_itself(path: Path) -> None:
+    store = SQLiteStore(path)
+    store.put("s", [Slot("g", "a", "parent")])
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if store.put("s", [Slot("g", "b", "child")]) else 3)
+        finally:
+            os._exit(4)
+    assert os.waitpid(child, 0)[1] == 0
+    assert store.read("s", "g") == [("a", "parent"), ("b", "child")]
+    store.close()
+
+
+def test_a_decision_recorded_by_one_gate_allows_in_another_and_is_used_up_for_both(path: Path) -> None:
+    authority = FakeAuthority()
+    rule = {"once": "decision"}
+    gates = [helpdesk(authority=authority, store=SQLiteStore(path), rule=rule)[0] for _ in range(2)]
+    decided(gates[0], authority)
+    assert gates[1].check(SESSION, REPLY, reply()).code == "allowed"
+    assert gates[0].check(SESSION, REPLY, reply()).code == "already_used"
+
+
+# ---------------------------------------------------------------- failing
+
+
+def test_a_file_that_another_process_keeps_locked_denies_in_time(path: Path) -> None:
+    gate, authority = helpdesk(store=SQLiteStore(path, timeout_s=0.2), rule={"once": "decision"})
+    decided(gate, authority)
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        verdict = gate.check(SESSION, REPLY, reply())
+        assert verdict.code == "gate_error"
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            gate.decisions.record(SESSION, result=authority.decide(TICKET))
+        other.execute("ROLLBACK")
+    assert gate.check(SESSION, REPLY, reply()).code == "allowed"
+
+
+def test_a_file_damaged_while_in_use_denies(path: Path) -> None:
+    store = SQLiteStore(path)
+    gate, authority = helpdesk(store=store)
+    decided(gate, authority)
+    store.close()
+    for beside in path.parent.iterdir():
+        beside.write_bytes(b"\x00not a database" * 1000)
+    assert gate.check(SESSION, REPLY, reply()).code == "gate_error"
+
+
+def test_a_put_that_fails_half_way_is_taken_back(path: Path) -> None:
+    store = SQLiteStore(path)
+    with pytest.raises(sqlite3.Error):
+        store.put("s", [Slot("g", "a", "kept?"), Slot("g", "b", object())])  # type: ignore[arg-type]
+    assert store.read("s", "g") == []
+    assert store.put("s", [Slot("g", "a", "value")])
+
+
+@pytest.mark.parametrize(
+    ("prepare", "why"),
+    [
+        (lambda path: path.mkdir(), "directory"),
+        (lambda path: path.write_bytes(b"a text, long enough to be no database" * 30), "not a database"),
+        (lambda path: sqlite3.connect(path).execute("CREATE TABLE t (a)"), "another program's"),
+        (lambda path: SQLiteStore(path) and sqlite3.connect(path).execute("PRAGMA user_version = 99"), "schema 99"),
+    ],
+    ids=["a folder", "a text", "another's database", "a later schema"],
+)  # fmt: skip
+def test_a_path_where_no_store_can_be_is_refused_and_left_alone(path: Path, prepare: object, why: str) -> None:
+    assert callable(prepare)
+    prepare(path)
+    before = path.read_bytes() if path.is_file() else b""
+    with pytest.raises(ConfigurationError, match=why) as refused:
+        SQLiteStore(path)
+    assert str(path) in str(refused.value)
+    assert (path.read_bytes() if path.is_file() else b"") == before
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="No such file"):
+        SQLiteStore(tmp_path / "none" / "sessions.db")
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_the_file_is_the_owner_s_alone_and_knows_its_schema(path: Path) -> None:
+    store = SQLiteStore(path)
+    store.put("s", [Slot("g", "a", "value")])
+    modes = {beside.name: oct(beside.stat().st_mode & 0o777) for beside in path.parent.iterdir()}
+    assert modes == dict.fromkeys(("sessions.db", "sessions.db-wal", "sessions.db-shm"), "0o600")
+    found = [sqlite3.connect(path).execute(f"PRAGMA {of}").fetchone()[0] for of in ("user_version", "journal_mode")]
+    assert found == [SCHEMA_VERSION, "wal"]
+    store.close()
+    store.close()
+    assert store.read("s", "g") == [("a", "value")], "a closed store opens again"
+
+
+def test_sessions_that_nobody_asks_for_go_whole_and_others_stay(path: Path) -> None:
+    now = [1_000.0]
+    store = SQLiteStore(path, idle=HOUR, clock=lambda: now[0])
+    for session in ("left", "read", "written"):
+        store.put(session, [Slot("g", "a", "value", kind="decision")])
+    now[0] += 1_800
+    assert store.read("read", "g")
+    store.put("written", [Slot("g", "b", "value")])
+    now[0] += 2_400
+    store.put("another", [Slot("g", "a", "value")])
+    assert store.read("left", "g") == []
+    assert store.read("read", "g")
+    assert len(store.read("written", "g")) == 2
+    rows = sqlite3.connect(path).execute("SELECT DISTINCT session FROM slots UNION SELECT session FROM counts")
+    assert {row[0] for row in rows} == {"read", "written", "another"}
+
+
+def test_a_session_written_to_after_its_time_is_not_lost_by_that(path: Path) -> None:
+    now = [1_000.0]
+    store = SQLiteStore(path, idle=HOUR, clock=lambda: now[0])
+    store.put("s", [Slot("g", "a", "value")])
+    now[0] += 7_200
+    store.put("s", [Slot("g", "b", "value")])
+    assert len(store.read("s", "g")) == 2
