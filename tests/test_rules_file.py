@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from kit import SESSION, decided, reply
 from preaction import ActionGate, ConfigurationError, ToolRule, create_action_gate
+from preaction._core.facts import Memory, Recall
 from preaction.rules_file import CALLABLES, MAX_BYTES, RulesFileError, RulesInFile, json_schema, read_rules_file
+from preaction.stores.memory import MemoryStore
 from preaction.testing import FakeAuthority
 from preaction.wire.places import PlacedError, json_marks, toml_marks
 from preaction.wire.yaml_text import read_yaml
@@ -122,7 +124,7 @@ def test_every_option_that_is_no_function_has_its_key_and_its_default(tmp_path: 
     import inspect
 
     parameters = inspect.signature(create_action_gate).parameters
-    keys = {name for name in parameters if name not in (*CALLABLES, "on_verdict", "store", "clock", "unknown")}
+    keys = {name for name in parameters if name not in (*CALLABLES, "on_verdict", "clock", "unknown")}
     assert keys == RulesInFile.model_fields.keys() - {"origin", "agent_key_env"}
     for name in keys - {"job", "tools"}:
         default = RulesInFile.model_fields[name].default
@@ -135,6 +137,22 @@ def test_all_keys_at_once(tmp_path: Path) -> None:
     gate = ActionGate.from_file(written(tmp_path, text), environ=ENVIRON)
     verdict = gate.check(SESSION, "helpdesk__reply", {"attachmentUrl": 1})
     assert (verdict.code, verdict.enforced) == ("field_refused", False)
+
+
+def test_a_store_stands_beside_the_file_and_is_made_only_where_none_is_given(tmp_path: Path) -> None:
+    path = written(tmp_path, YAML + "store: {sqlite: kept/sessions.db}\n")
+    own = MemoryStore()
+    assert read_rules_file(path).options(ENVIRON, {"store": own})["store"] is own
+    (problem,) = problems(tmp_path, YAML + "store: {sqlite: kept/sessions.db}\n")
+    assert problem[:2] == (16, 17)
+    assert problem[2].startswith(f"{tmp_path}/kept/sessions.db can't be a store: ")
+    (tmp_path / "kept").mkdir()
+    gates = [ActionGate.from_file(path, environ=ENVIRON) for _ in range(2)]
+    gates[0].decisions.record(SESSION, result=FakeAuthority().decide("HC-1201"))
+    assert (tmp_path / "kept" / "sessions.db").is_file()
+    found = gates[1]._sessions.answer(SESSION, Recall("triage-ticket", (), whole=True))
+    assert isinstance(found, Memory)
+    assert [known.case_id for known in found.first] == ["HC-1201"]
 
 
 def test_windows_line_ends_and_explicit_nulls(tmp_path: Path) -> None:
@@ -235,6 +253,9 @@ def test_overrides_go_before_the_file(tmp_path: Path) -> None:
         ("deadline_s: 2", "releases: 1.2", (15, 11), "Input should be a valid list"),
         ("deadline_s: 2", "test_recipients: ['A <a@b.example>']", (15, 19), "is not one plain address"),
         ("deadline_s: 2", "job: again", (15, 1), "the key 'job' is repeated"),
+        ("deadline_s: 2", "store: sessions.db", (15, 8), "a mapping is needed"),
+        ("deadline_s: 2", "store: {}", (15, 8), "'sqlite' is needed"),
+        ("deadline_s: 2", "store: {sqllite: a.db}", (15, 9), "unknown key 'sqllite'; did you mean 'sqlite'?"),
         ("felspar__check_output", "helpdesk__reply", (5, 20), "can't be gated by the decisions that it makes"),
         ("felspar__check_output", "felspar__get_job_decision", (5, 20), "the decision tool can't be"),
         ("{public: false}", "{public: &x false}", (12, 21), "anchors"),

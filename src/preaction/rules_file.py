@@ -23,6 +23,7 @@ from preaction._core.tool_rule import EntityField, TextCheck, ToolRule
 from preaction.errors import ConfigurationError, InvalidJSON
 from preaction.options import MAX_AGE, name_of
 from preaction.rest.origin import read_origin
+from preaction.stores import Store
 from preaction.wire.models import PackProblem
 from preaction.wire.places import PlacedError, json_marks, toml_marks
 from preaction.wire.strict_json import loads
@@ -109,6 +110,16 @@ class RuleInFile(ToolRule):
     __init__ = BaseModel.__init__  # its errors keep their places, which a `ConfigurationError` would lose
 
 
+class StoreInFile(BaseModel):
+    """Where sessions are kept, for several processes; without it, in the memory of each."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sqlite: Annotated[
+        str, Field(strict=True, min_length=1, description="A file on this machine, from the rules file's folder.")
+    ]
+
+
 class RulesInFile(BaseModel):
     """A rules file: the options of a gate. `agent_key_env` names the environment variable that holds the key."""
 
@@ -147,6 +158,7 @@ class RulesInFile(BaseModel):
     ] = timedelta(hours=24)  # fmt: skip
     max_clock_skew_s: Annotated[Seconds, Field(description="How far the clocks may disagree, in seconds.")] = 300.0
     deadline_s: Annotated[Seconds, Field(description="How long a verdict may wait for the authority.")] = 5.0
+    store: StoreInFile | None = None
 
 
 def json_schema() -> dict[str, Any]:
@@ -192,12 +204,22 @@ class RulesFile:
         options = {
             name: getattr(self.given, name)
             for name in self.given.model_fields_set
-            if name not in ("origin", "agent_key_env")
+            if name not in ("origin", "agent_key_env", "store")
         }
         own = {name: value for name, value in overrides.items() if name not in ("origin", "agent_key")}
         if not {"verify", "describe"} <= own.keys() or (self.given.origin and "verify_output_check" not in own):
             options |= self._asked(os.environ if environ is None else environ, overrides)
+        if self.given.store is not None and "store" not in own:
+            options["store"] = self._store(self.given.store)
         return options | own
+
+    def _store(self, given: StoreInFile) -> Store:
+        from preaction.stores.sqlite import SQLiteStore
+
+        try:
+            return SQLiteStore(Path(self.file).parent / given.sqlite)
+        except ConfigurationError as error:
+            raise self._error(("store", "sqlite"), str(error).removeprefix("store: ")) from None
 
     def _asked(self, environ: Mapping[str, str], overrides: Mapping[str, Any]) -> dict[str, Any]:
         from preaction.rest.felspar import Felspar
@@ -336,7 +358,7 @@ def _unknown(path: list[Any]) -> str:
     key = str(path[-1])
     if key in ("agent_key", "agentKey"):
         return "a key never stands in the file: name its environment variable in 'agent_key_env'"
-    models: dict[int, type[BaseModel]] = {1: RulesInFile, 3: RuleInFile}
+    models: dict[int, type[BaseModel]] = {1: RulesInFile, 2: StoreInFile, 3: RuleInFile}
     model = models.get(len(path), EntityInFile if "entity" in path else TextInFile)
     near = difflib.get_close_matches(re.sub("([A-Z])", r"_\1", key).lower(), model.model_fields, 1)
     return f"unknown key {key[:80]!r}" + (f"; did you mean {near[0]!r}?" if near else "")
