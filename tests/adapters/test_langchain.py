@@ -700,6 +700,34 @@ def test_a08_an_agent_that_a_tool_holds_is_covered(mode: str) -> None:
 
 
 @MODES
+def test_a05_what_an_agent_that_is_a_tool_decides_does_not_count_for_a_call_beside_it(mode: str) -> None:
+    desk, decided = Desk().prepared(), threading.Event()
+
+    def wait(request: Any) -> Any:
+        assert request.tool_call["name"] != REPLY or decided.wait(5)
+        return request
+
+    def look_up(ticket_id: str) -> str:
+        """Read a ticket."""
+        decided.set()  # one turn after the decision
+        return "-"
+
+    calls = [[ToolCall(DECIDE, {"entity_id": "HC-1300"})], [ToolCall("look_up", {"ticket_id": "HC-1300"})]]
+    child = create_agent(stub(calls), [*tools_of(desk)[:3], StructuredTool.from_function(look_up)])
+
+    def delegate(task: str) -> str:
+        """Give a task to a colleague."""
+        return str(child.invoke({"messages": [("user", task)]})["messages"][-1].content)
+
+    turns = [[ToolCall("delegate", {"task": "decide"}), reply("HC-1300")], [reply("HC-1300")]]
+    tools = [StructuredTool.from_function(delegate), *tools_of(desk)]
+    seen = play(install(create_agent(stub(turns), tools, middleware=[Rewrites(wait)]), desk.gate), mode)
+    assert seen.told[0] == DONE
+    assert "no decision" in seen.told[1]
+    assert "no output check" in seen.told[2]
+
+
+@MODES
 def test_a08_an_agent_as_a_node_is_covered(mode: str) -> None:
     def build(desk: Desk) -> Any:
         graph = StateGraph(MessagesState)

@@ -5,7 +5,6 @@
 """
 
 import copy
-import functools
 import inspect
 import logging
 import threading
@@ -13,15 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial, wraps
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from cachetools import LRUCache
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
 
 from preaction.adapters._bridge import FAILED, Bridge, Go, SessionOf, Stop
+from preaction.adapters._plain import plain
 from preaction.adapters._reach import reached
+from preaction.adapters._turns import Turn, inside, turn
 from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
 
@@ -51,10 +51,11 @@ class _Call:
     id: str
     name: str
     sent: frozenset[str]
-    batch: object
+    batch: Turn | None
 
 
-_call: ContextVar[_Call | None] = ContextVar("preaction_langchain_call", default=None)
+BY_HAND: Final = _Call("", "", frozenset(), None)
+_call: ContextVar[_Call] = ContextVar("preaction_langchain_call", default=BY_HAND)
 
 # Read ---------------------------------------------------------------------------------------------------------------
 
@@ -64,32 +65,17 @@ def _thread_of(config: Config) -> str | None:
     return str(thread) if isinstance(thread, str | int | UUID) else None
 
 
-def _batch_of(request: Any) -> object:
-    """The message that asked for this call: all calls of one turn have it in common. Never None, which counts at once.
+def _turn_of(request: Any) -> Turn:
+    """The message that asked for this call: all calls of one turn have it in common.
 
-    Without a message to be found all calls of the thread are one batch, so that no decision counts too early.
+    Without a message to be found all calls of the thread are one turn, so that no decision counts too early.
     """
     state = request.state
-    messages = state if isinstance(state, list) else _get(state, "messages") or ()
-    for place, message in reversed(list(enumerate(messages))):
+    messages = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", state)
+    for place, message in reversed(list(enumerate(messages if isinstance(messages, list) else ()))):
         if isinstance(message, AIMessage) and request.tool_call["id"] in (ids := [c["id"] for c in message.tool_calls]):
-            return (place, message.id, *ids)
-    return "unknown"
-
-
-def _get(state: object, name: str) -> Any:
-    return state.get(name) if isinstance(state, Mapping) else getattr(state, name, None)
-
-
-def _plain(value: Any) -> Any:
-    """As JSON has it. Models are read field by field: a dump would leave out what their author excluded from dumps."""
-    if isinstance(value, BaseModel):
-        return {name: _plain(inner) for name, inner in value}
-    if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value if type(value) in (str, int, float, bool, type(None)) else to_jsonable_python(value)
+            return turn((place, message.id, *ids))
+    return turn("unknown")
 
 
 def _returned(tool: Any, result: object) -> object:
@@ -103,7 +89,7 @@ def _returned(tool: Any, result: object) -> object:
     return result
 
 
-# Gate and react -----------------------------------------------------------------------------------------------------
+# Gate -----------------------------------------------------------------------------------------------------------------
 
 
 class _Guarded:
@@ -124,43 +110,41 @@ class _Guarded:
         """A copy of the tool with guarded bodies. They call those of the original, so that each call meets one gate."""
         twin, run, arun = self.tool.model_copy(), self.tool._run, self.tool._arun
 
-        @functools.wraps(run)
+        @wraps(run)
         def guarded(*args: Any, **kwargs: Any) -> Any:
             call, fields, kept = self.read(args, kwargs)
-            answer = self.bridge.ask(*self.question(call, fields), **_about(call))
+            about: Any = {"names": (call.name,), "batch": call.batch}
+            answer = self.bridge.ask(self.tool.name, fields, ensure_config(), **about)
             if isinstance(answer, Stop):
                 return self.denied(answer, call)
-            args, kwargs = self.checked(answer, args, kwargs, kept)
-            result = run(*args, **kwargs)
-            self.bridge.ran(answer, _returned(self.tool, result))
-            return result
+            with inside(answer):
+                args, kwargs = self.checked(answer, args, kwargs, kept)
+                return self.recorded(answer, run(*args, **kwargs))
 
-        @functools.wraps(arun)
+        @wraps(arun)
         async def aguarded(*args: Any, **kwargs: Any) -> Any:
             call, fields, kept = self.read(args, kwargs)
-            answer = await self.bridge.aask(*self.question(call, fields), **_about(call))
+            about: Any = {"names": (call.name,), "batch": call.batch}
+            answer = await self.bridge.aask(self.tool.name, fields, ensure_config(), **about)
             if isinstance(answer, Stop):
                 return self.denied(answer, call)
-            args, kwargs = self.checked(answer, args, kwargs, kept)
-            result = await arun(*args, **kwargs)
-            self.bridge.ran(answer, _returned(self.tool, result))
-            return result
+            with inside(answer):
+                args, kwargs = self.checked(answer, args, kwargs, kept)
+                return self.recorded(answer, await arun(*args, **kwargs))
 
         twin.__dict__.update(_run=guarded, _arun=aguarded, _preaction=self.bridge.gate)
         return twin
 
-    def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Call | None, Any, dict[str, Any]]:
+    def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Call, Any, dict[str, Any]]:
         """The call, its fields as JSON, and a snapshot of their values that nobody else holds: that is what will run.
 
         What LangGraph injects is no field, unless the model sent one of that name. None as fields: not one JSON object.
         """
         call = _call.get()
-        _call.set(None)  # the body may call tools of its own, and those are other calls
-        if not self.bridge.gate.is_gated(self.tool.name) and not (call and self.bridge.gate.is_gated(call.name)):
+        _call.set(BY_HAND)  # the body may call tools of its own, and those are other calls
+        if not any(map(self.bridge.gate.is_gated, (self.tool.name, call.name))):
             return call, {}, {}
-        sent = frozenset[str]() if call is None else call.sent
-        hidden = self.framework | (self.injected - sent if call else frozenset())
-        smuggled = self.framework & sent
+        hidden = self.framework | (frozenset() if call is BY_HAND else self.injected - call.sent)
         try:
             given = dict(zip(self.tool.args, args, strict=True)) if args else {}
             given |= kwargs
@@ -168,12 +152,9 @@ class _Guarded:
                 if name not in given and not info.is_required():
                     given[name] = info.get_default(call_default_factory=True)
             kept = copy.deepcopy({name: value for name, value in given.items() if name not in hidden})
-            return call, {**_plain(kept), **dict.fromkeys(smuggled)}, kept
+            return call, {**plain(kept), **dict.fromkeys(self.framework & call.sent)}, kept
         except Exception:  # noqa: BLE001
             return call, None, {}
-
-    def question(self, call: _Call | None, fields: object) -> tuple[str, object, Config]:
-        return self.tool.name, fields, ensure_config()
 
     def checked(
         self, go: Go, args: tuple[Any, ...], kwargs: dict[str, Any], kept: dict[str, Any]
@@ -183,8 +164,12 @@ class _Guarded:
         names = list(self.tool.args)[: len(args)] if args else []  # a JSON schema is made for it
         return tuple(kept.pop(name) for name in names), {**kwargs, **kept}
 
-    def denied(self, stop: Stop, call: _Call | None) -> Any:
-        if call is None:  # called by hand: an exception, which `handle_tool_error` turns into a text if it is set
+    def recorded(self, go: Go, result: Any) -> Any:
+        self.bridge.ran(go, _returned(self.tool, result))
+        return result
+
+    def denied(self, stop: Stop, call: _Call) -> Any:
+        if call is BY_HAND:  # an exception, which `handle_tool_error` turns into a text if it is set
             raise ToolException(stop.text)
         told = _told(call.id, call.name, stop.text)
         return (told, None) if self.tool.response_format == "content_and_artifact" else told
@@ -194,39 +179,67 @@ def _injects(mark: object) -> bool:
     return isinstance(mark, InjectedToolArg) or (isinstance(mark, type) and issubclass(mark, InjectedToolArg))
 
 
-def _about(call: _Call | None) -> dict[str, Any]:
-    return {} if call is None else {"names": (call.name,), "batch": call.batch}
-
-
 def _told(call_id: str, name: str, text: str) -> Any:
     return ToolMessage(content=text, tool_call_id=call_id, name=name, status="error")
 
 
-class _Gate:
-    """The gate around the execution of tool calls: swaps each tool for its guarded twin."""
+class PreactionMiddleware(AgentMiddleware):  # type: ignore[misc]
+    """The gate for `create_agent(middleware=[…, PreactionMiddleware(gate)])`: the last, so that nothing is inside it.
 
-    def __init__(self, gate: ActionGate, session: SessionOf[Config] | None) -> None:
-        self.bridge: Bridge[Config] = Bridge(gate, session=session, session_of=_thread_of)
+    It swaps each tool for its guarded twin. Session, and what `accept` is for, as `install` says; here a provider-side
+    tool is refused when the model is called.
+    """
+
+    def __init__(
+        self, gate: ActionGate, *, session: SessionOf[Config] | None = None, accept: Iterable[str] = ()
+    ) -> None:
+        super().__init__()
+        self._bridge: Bridge[Config] = Bridge(gate, session=session, session_of=_thread_of)
+        self._accept = frozenset(accept)
         self._twins: LRUCache[int, tuple[Any, Any]] = LRUCache(1024)  # with the tool, so that its id isn't used again
         self._lock = threading.Lock()
 
-    def tool(self, tool: Any) -> Any:
-        if tool is None or tool.__dict__.get("_preaction") is self.bridge.gate:
+    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Refuse provider-side tools."""
+        self._refuse(request)
+        return handler(request)
+
+    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """As `wrap_model_call`."""
+        self._refuse(request)
+        return await handler(request)
+
+    def _refuse(self, request: Any) -> None:
+        self._bridge.require(self._bridge.gate.known_tools, uncovered=_hosted(request.tools), accept=self._accept)
+
+    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """Run the guarded tool in place of the tool."""
+        with self._around(request) as guarded:
+            return guarded if isinstance(guarded, ToolMessage) else handler(guarded)
+
+    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
+        """As `wrap_tool_call`."""
+        with self._around(request) as guarded:
+            return guarded if isinstance(guarded, ToolMessage) else await handler(guarded)
+
+    def _guard(self, tool: Any) -> Any:
+        """The guarded twin of a tool."""
+        if tool is None or tool.__dict__.get("_preaction") is self._bridge.gate:
             return tool
         with self._lock:
             known = self._twins.get(id(tool))
             if known is None:
-                known = self._twins[id(tool)] = (tool, _Guarded(tool, self.bridge).twin())
+                known = self._twins[id(tool)] = (tool, _Guarded(tool, self._bridge).twin())
         return known[1]
 
     @contextmanager
-    def around(self, request: Any) -> Iterator[Any]:
+    def _around(self, request: Any) -> Iterator[Any]:
         """The request with the guarded tool, or the message that denies it, while the tool can know of the call."""
         asked = request.tool_call
         try:
             sent = frozenset(asked["args"]) if isinstance(asked["args"], Mapping) else frozenset()
-            call = _Call(asked["id"], asked["name"], sent, _batch_of(request))
-            guarded = request.override(tool=self.tool(request.tool))
+            call = _Call(asked["id"], asked["name"], sent, _turn_of(request))
+            guarded = request.override(tool=self._guard(request.tool))
         except Exception as error:  # noqa: BLE001
             log.error("the adapter failed and denied the call: %s", type(error).__name__)  # noqa: TRY400
             yield _told(asked["id"], asked["name"], FAILED)
@@ -237,30 +250,22 @@ class _Gate:
         finally:
             _call.reset(token)
 
-    def call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        with self.around(request) as guarded:
-            return guarded if isinstance(guarded, ToolMessage) else handler(guarded)
-
-    async def acall(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        with self.around(request) as guarded:
-            return guarded if isinstance(guarded, ToolMessage) else await handler(guarded)
-
-    def enter(self, node: Any) -> None:
+    def _enter(self, node: Any) -> None:
         """Become the innermost wrapper of a `ToolNode`, whose other wrappers may rewrite or swap what they like."""
         try:
             outer, aouter = node._wrap_tool_call, node._awrap_tool_call
         except AttributeError:
             raise ConfigurationError("this version of LangGraph is not supported: its ToolNode has changed") from None
         for tool in node.tools_by_name.values():
-            self.tool(tool)  # raises for what can't be guarded
+            self._guard(tool)  # raises for what can't be guarded
 
         def wrap(request: Any, execute: Any) -> Any:
-            return outer(request, lambda inner: self.call(inner, execute)) if outer else self.call(request, execute)
+            within = partial(self.wrap_tool_call, handler=execute)
+            return outer(request, within) if outer else within(request)
 
         async def awrap(request: Any, execute: Any) -> Any:
-            if aouter:
-                return await aouter(request, lambda inner: self.acall(inner, execute))
-            return await self.acall(request, execute)
+            within = partial(self.awrap_tool_call, handler=execute)
+            return await (aouter(request, within) if aouter else within(request))
 
         node._wrap_tool_call = wrap
         if aouter or not outer:  # else the node runs its sync wrapper in async runs too, and so ours
@@ -279,10 +284,10 @@ def install(target: T, gate: ActionGate, *, session: SessionOf[Config] | None = 
     remote graphs; gated tools that a node calls by hand (see `guard`), that stand behind interceptors of an MCP client,
     or that have `return_direct`, so that a denial would be the run's answer.
     """
-    found, inner = _Found(target, gate), _Gate(gate, session)
-    inner.bridge.require(found.names, uncovered=found.uncovered, accept=accept)
+    found, inner = _Found(target, gate), PreactionMiddleware(gate, session=session)
+    inner._bridge.require(found.names, uncovered=found.uncovered, accept=accept)
     for node in found.nodes:
-        inner.enter(node)
+        inner._enter(node)
     return target
 
 
@@ -290,43 +295,8 @@ def guard(tool: T, gate: ActionGate, *, session: SessionOf[Config] | None = None
     """A copy of a tool that a node of yours calls by hand. Denied, it raises `ToolException` with the denial's text."""
     if not isinstance(tool, BaseTool):
         raise ConfigurationError("guard: a BaseTool is needed")
-    twin: T = _Gate(gate, session).tool(tool)
+    twin: T = PreactionMiddleware(gate, session=session)._guard(tool)
     return twin
-
-
-class PreactionMiddleware(AgentMiddleware):  # type: ignore[misc]
-    """The gate for `create_agent(middleware=[…, PreactionMiddleware(gate)])`: the last, so that nothing is inside it.
-
-    Session, and what `accept` is for, as `install` says; here a provider-side tool is refused when the model is called.
-    """
-
-    def __init__(
-        self, gate: ActionGate, *, session: SessionOf[Config] | None = None, accept: Iterable[str] = ()
-    ) -> None:
-        super().__init__()
-        self._inner, self._accept = _Gate(gate, session), frozenset(accept)
-
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Refuse provider-side tools."""
-        self._refuse(request)
-        return handler(request)
-
-    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """As `wrap_model_call`."""
-        self._refuse(request)
-        return await handler(request)
-
-    def wrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Run the guarded tool in place of the tool."""
-        return self._inner.call(request, handler)
-
-    async def awrap_tool_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """As `wrap_tool_call`."""
-        return await self._inner.acall(request, handler)
-
-    def _refuse(self, request: Any) -> None:
-        gate = self._inner.bridge.gate
-        self._inner.bridge.require(gate.known_tools, uncovered=_hosted(request.tools), accept=self._accept)
 
 
 def _hosted(tools: Iterable[object]) -> set[str]:
