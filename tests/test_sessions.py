@@ -445,21 +445,39 @@ def test_a_session_id_is_its_characters_whatever_kind_of_string_it_is(session: A
 # ---------------------------------------------------------------- what a caller could not have seen
 
 
-def test_recording_gives_the_id_of_what_was_recorded(held: Sessions, authority: FakeAuthority) -> None:
+def test_the_id_is_told_just_before_the_record(held: Sessions, authority: FakeAuthority) -> None:
     decision = authority.decide(TICKET)
     check = authority.check_output(decision, {"body": "Hello"})
-    assert held.record_decision(SESSION, decision) == decision["executionId"]
-    assert held.record_output_check(SESSION, check) == check["checkId"]
-    assert held.record_decision(SESSION, {"isError": True, "content": []}) is None
-    assert held.record_decision(SESSION, unreadable(decision)) is None
-    assert held.record_output_check(SESSION, {**check, "passed": "yes"}) is None
+    heard: list[tuple[str, int]] = []
+
+    def before(id: str) -> None:
+        heard.append((id, len(recall(held).first)))
+
+    held.record_decision(SESSION, decision, before=before)
+    held.record_output_check(SESSION, check, before=before)
+    assert heard == [(decision["executionId"], 0), (check["checkId"], 1)]
+    for nothing in ({"isError": True, "content": []}, unreadable(decision)):
+        held.record_decision(SESSION, nothing, before=before)
+    held.record_output_check(SESSION, {**check, "passed": "yes"}, before=before)
+    assert len(heard) == 2, "nothing of these has an id"
+
+
+def test_what_nobody_could_be_told_of_is_not_recorded(held: Sessions, authority: FakeAuthority) -> None:
+    def before(_: str) -> None:
+        raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError):
+        held.record_decision(SESSION, authority.decide(TICKET), before=before)
+    assert recall(held).first == ()
 
 
 def test_unseen_decisions_are_not_there_and_the_next_case_takes_their_place(
     held: Sessions, authority: FakeAuthority
 ) -> None:
-    ids = [held.record_decision(SESSION, authority.decide(f"HC-{number}")) for number in range(4)]
-    hidden = {str(ids[0]), str(ids[2])}
+    decisions = [authority.decide(f"HC-{number}") for number in range(4)]
+    for decision in decisions:
+        held.record_decision(SESSION, decision)
+    hidden = {decisions[0]["executionId"], decisions[2]["executionId"]}
     memory = held.answer(SESSION, Recall(JOB, ("hc-0", "hc-1"), whole=True), lambda: hidden)
     assert isinstance(memory, Memory)
     assert [known.case_id for known in memory.named] == ["HC-1"]
@@ -469,8 +487,9 @@ def test_unseen_decisions_are_not_there_and_the_next_case_takes_their_place(
 
 def test_a_case_decided_again_unseen_has_no_decision_at_all(held: Sessions, authority: FakeAuthority) -> None:
     held.record_decision(SESSION, authority.decide(TICKET))
-    newer = str(held.record_decision(SESSION, authority.decide(TICKET, outcome="refund-review")))
-    memory = held.answer(SESSION, Recall(JOB, (TICKET.lower(),), whole=True), lambda: {newer})
+    newer = authority.decide(TICKET, outcome="refund-review")
+    held.record_decision(SESSION, newer)
+    memory = held.answer(SESSION, Recall(JOB, (TICKET.lower(),), whole=True), lambda: {newer["executionId"]})
     assert isinstance(memory, Memory)
     assert (memory.named, memory.first) == ((), ())
 
@@ -489,7 +508,7 @@ def test_unseen_output_checks_are_not_there(held: Sessions, authority: FakeAutho
     held.record_output_check(SESSION, check)
     ask = RecallTexts(check["executionId"], check["contentDigest"])
     assert held.answer(SESSION, ask, lambda: {check["checkId"]}) == ()
-    assert len(held.answer(SESSION, ask, lambda: {"another"})) == 1  # type: ignore[arg-type]
+    assert held.answer(SESSION, ask, lambda: {"another"}) == held.answer(SESSION, ask) != ()
 
 
 def test_a_list_of_the_unseen_that_fails_is_an_error(held: Sessions, authority: FakeAuthority) -> None:

@@ -35,7 +35,7 @@ from preaction.options import (
     read_store,
     seconds_of,
 )
-from preaction.sessions import Sessions, Unseen, nothing
+from preaction.sessions import Decisions, OutputChecks, Sessions, Unseen, ignored, nothing, session_id_of
 from preaction.stores import Store
 from preaction.stores.memory import MemoryStore
 from preaction.wrap import wrap
@@ -127,8 +127,8 @@ class ActionGate:
     def check(self, session_id: str | None, tool: str, args: Mapping[str, Any], *, unseen: Unseen = nothing) -> Verdict:
         """The verdict on one call. Never raises for anything that a call or an authority does.
 
-        `unseen` gives the ids of decisions and output checks that whoever makes the call could not have seen, such as
-        those of the same parallel batch (`record_result` returns them): they count as not recorded yet.
+        `unseen` gives the ids of executions and output checks that whoever makes the call could not have seen, such as
+        those of the same parallel batch (`record_result` tells them): they count as not recorded yet.
         """
         one = _Check(session_id, tool, args, unseen=unseen)
         with self._door(one):
@@ -164,7 +164,7 @@ class ActionGate:
         return judge(one.session_id, one.tool, one.arguments, self._book, one.trail, take=take)
 
     def _asker(self, one: _Check) -> Callable[[Any], object]:
-        return lambda ask: self._sessions.answer(_session_id(one.session_id), ask, one.unseen)
+        return lambda ask: self._sessions.answer(session_id_of(one.session_id), ask, one.unseen)
 
     @contextmanager
     def _door(self, one: _Check) -> Iterator[None]:
@@ -195,18 +195,25 @@ class ActionGate:
 
     # Recording --------------------------------------------------------------------------------------------------------
 
-    def record_result(self, session_id: str | None, tool: str, args: object, result: object) -> str | None:
+    def record_result(
+        self,
+        session_id: str | None,
+        tool: str,
+        args: object,
+        result: object,
+        *,
+        before: Callable[[str], object] = ignored,
+    ) -> None:
         """Record what the decision tool or the output-check tool returned; anything else is left alone.
 
-        To be called after every tool that really ran. `args` are the model's and are not read. Gives the id of the
-        decision's execution or of the output check, None where nothing was recorded under one. Raises what the store
-        raises, since a decision that got lost could leave an older one standing.
+        To be called after every tool that really ran. `args` are the model's and are not read. `before` hears the id
+        of the execution or of the output check just before it is recorded. Raises what `before` and the store raise,
+        since a decision that got lost could leave an older one standing.
         """
         if tool == self._decision_tool:
-            return self._sessions.record_decision(_session_id(session_id), result)
-        if tool == self._output_check_tool:
-            return self._sessions.record_output_check(_session_id(session_id), result)
-        return None
+            self._sessions.record_decision(session_id_of(session_id), result, before=before)
+        elif tool == self._output_check_tool:
+            self._sessions.record_output_check(session_id_of(session_id), result, before=before)
 
     # Guarding ---------------------------------------------------------------------------------------------------------
 
@@ -255,7 +262,7 @@ class ActionGate:
     @contextmanager
     def session(self, session_id: str) -> Iterator[str]:
         """Guarded functions called inside belong to this session, in this thread or task and the tasks it starts."""
-        token = _session.set(_session_id(session_id))
+        token = _session.set(session_id_of(session_id))
         try:
             yield session_id
         finally:
@@ -281,51 +288,6 @@ class ActionGate:
         self._book.domains.registrable("example.com")
         self._book.domains.shared("example.com")
         return [Describe(self._book.job, release) for release in sorted(self._book.releases or ["warm-up"])]
-
-
-def _session_id(session_id: object) -> str:
-    if isinstance(session_id, str) and session_id:
-        return str.__str__(session_id)  # its characters: `str()` of an enum is another text
-    raise MisuseError("a session id is a string that isn't empty")
-
-
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """`gate.decisions`: for decisions got over REST rather than from the decision tool."""
-
-    _sessions: Sessions
-
-    def record(
-        self,
-        session_id: str,
-        entity_id: str | None = None,
-        result: object = None,
-        *,
-        entity: str | None = None,
-        job: str | None = None,
-    ) -> None:
-        """Record `result` as the authority returned it.
-
-        `entity_id` (or `entity`) and `job`, where given, must be the result's: else nothing is recorded and
-        `MisuseError` is raised. Leave the entity out for a case that the authority identified itself.
-        """
-        if entity_id is not None and not isinstance(entity_id, str):
-            raise MisuseError("entity_id is a string; give the decision as result=…; nothing was recorded")
-        if entity_id is not None and entity is not None and entity_id != entity:
-            raise MisuseError("entity_id and entity name two entities; nothing was recorded")
-        wanted = entity if entity_id is None else entity_id
-        self._sessions.record_decision(_session_id(session_id), result, entity=wanted, job=job)
-
-
-@dataclass(frozen=True, slots=True)
-class OutputChecks:
-    """`gate.output_checks`: for output checks got over REST rather than from the output-check tool."""
-
-    _sessions: Sessions
-
-    def record(self, session_id: str, result: object) -> None:
-        """Record `result` as the authority returned it; one that can't be read is logged and not recorded."""
-        self._sessions.record_output_check(_session_id(session_id), result)
 
 
 def create_action_gate(

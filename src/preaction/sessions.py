@@ -6,6 +6,7 @@ Requirements G7, G8, G38 and G43a. Only what the authority's own tools returned 
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -34,6 +35,10 @@ Unseen = Callable[[], Collection[str]]
 def nothing() -> Collection[str]:
     """Everything recorded counts."""
     return ()
+
+
+def ignored(id: str) -> None:
+    """Nobody needs to hear of a record."""
 
 
 class Sessions:
@@ -102,29 +107,34 @@ class Sessions:
     # Recording --------------------------------------------------------------------------------------------------------
 
     def record_decision(
-        self, session: str, result: object, *, entity: str | None = None, job: str | None = None
-    ) -> str | None:
-        """Record a decision as the authority returned it, and give the id of its execution.
+        self,
+        session: str,
+        result: object,
+        *,
+        entity: str | None = None,
+        job: str | None = None,
+        before: Callable[[str], object] = ignored,
+    ) -> None:
+        """Record a decision as the authority returned it; `before` hears its execution's id just before that.
 
         A result marked as an error records nothing. One that can't be read, but names a case, makes that case
-        undecided. Both are logged, and give None. `entity` and `job`, where given, must be the result's, else
-        `MisuseError`.
+        undecided. Both are logged. `entity` and `job`, where given, must be the result's, else `MisuseError`.
         """
         read = read_result(result)
         if read.state == "error":
             log.warning("a decision result marked as an error was not recorded", extra={"session_id": session})
-            return None
+            return
         try:
             decision = Decision.model_validate(read.content)
         except ValidationError:
             _agree(read.content, entity, job)
             self._record_unreadable(session, read.content)
-            return None
+            return
         _agree({"entity_id": decision.entity_id, "job": decision.job}, entity, job)
+        before(decision.execution_id)
         rank = write_rank(decision.decided_at)
         slots = [Slot(f"release/{decision.job}", decision.release, "")]
         self._put_case(session, decision.job, decision.case.id, _dump(decision), rank, decision.entity_id, slots)
-        return decision.execution_id
 
     def _record_unreadable(self, session: str, content: Mapping[str, Any]) -> None:
         case = content.get("case")
@@ -154,21 +164,21 @@ class Sessions:
         slots.append(Slot(f"decision/{job}", case, value, rank, "decision"))
         self._keep(session, slots)
 
-    def record_output_check(self, session: str, result: object) -> str | None:
-        """Record an output check as the authority returned it, and give its id.
+    def record_output_check(self, session: str, result: object, *, before: Callable[[str], object] = ignored) -> None:
+        """Record an output check as the authority returned it; `before` hears its id just before that.
 
-        One that can't be read, or is an error, is logged, and gives None.
+        One that can't be read, or is an error, is logged.
         """
         try:
             check = OutputCheck.model_validate(read_result(result).content)
         except ValidationError:
             log.warning("an output check could not be read", extra={"session_id": session})
-            return None
+            return
+        before(check.check_id)
         rank = write_rank(check.checked_at)
         value = json.dumps([check.check_id, check.release, check.passed, rank])
         group = _texts(check.execution_id, check.content_digest)
         self._keep(session, [Slot(group, check.output, value, rank, "output_check")])
-        return check.check_id
 
     def _keep(self, session: str, slots: list[Slot]) -> None:
         if not self._store.put(session, slots):
@@ -202,6 +212,55 @@ def _dump(decision: Decision) -> str:
         ],
         separators=(",", ":"),
     )
+
+
+# The user's side of a session -----------------------------------------------------------------------------------------
+
+
+def session_id_of(session_id: object) -> str:
+    """The id as a plain string, or `MisuseError` where it is none."""
+    if isinstance(session_id, str) and session_id:
+        return str.__str__(session_id)  # its characters: `str()` of an enum is another text
+    raise MisuseError("a session id is a string that isn't empty")
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """`gate.decisions`: for decisions got over REST rather than from the decision tool."""
+
+    _sessions: Sessions
+
+    def record(
+        self,
+        session_id: str,
+        entity_id: str | None = None,
+        result: object = None,
+        *,
+        entity: str | None = None,
+        job: str | None = None,
+    ) -> None:
+        """Record `result` as the authority returned it.
+
+        `entity_id` (or `entity`) and `job`, where given, must be the result's: else nothing is recorded and
+        `MisuseError` is raised. Leave the entity out for a case that the authority identified itself.
+        """
+        if entity_id is not None and not isinstance(entity_id, str):
+            raise MisuseError("entity_id is a string; give the decision as result=…; nothing was recorded")
+        if entity_id is not None and entity is not None and entity_id != entity:
+            raise MisuseError("entity_id and entity name two entities; nothing was recorded")
+        wanted = entity if entity_id is None else entity_id
+        self._sessions.record_decision(session_id_of(session_id), result, entity=wanted, job=job)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputChecks:
+    """`gate.output_checks`: for output checks got over REST rather than from the output-check tool."""
+
+    _sessions: Sessions
+
+    def record(self, session_id: str, result: object) -> None:
+        """Record `result` as the authority returned it; one that can't be read is logged and not recorded."""
+        self._sessions.record_output_check(session_id_of(session_id), result)
 
 
 def _seen(found: Sequence[tuple[str, str]], unseen: Unseen) -> tuple[Known, ...]:

@@ -265,7 +265,8 @@ def test_a_decision_that_comes_while_a_call_of_its_batch_is_checked_does_not_cou
     desk.decided = desk.authority.decide(TICKET)
     check = desk.check_output(BODY)
     bridge, store = bridge_of(desk), desk.gate._sessions._store
-    read, came = store.read, []
+    came: list[bool] = []
+    read = store.read
 
     def meanwhile(*given: Any) -> Any:
         """Just before the session is read, what the siblings got is put there."""
@@ -322,7 +323,7 @@ def test_the_batches_of_the_oldest_sessions_are_forgotten(monkeypatch: pytest.Mo
 
 def test_of_one_session_old_batches_are_forgotten_and_the_present_one_never(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_bridge, "MAX_RESULTS", 2)
-    results = _bridge._Results()
+    results = _bridge.Results()
     for batch, result in [(1, "a"), (2, "b"), (2, "c"), (2, "d")]:
         results.add(SESSION, batch, result)
     assert results.of_batch(SESSION, 1) == set()
@@ -336,7 +337,7 @@ async def test_a_session_whose_result_could_not_be_recorded_is_denied(
     desk = Desk().prepared()
     bridge = bridge_of(desk)
 
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise OSError("secret: the store is gone")
 
     with pytest.MonkeyPatch.context() as patch:

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -50,34 +51,35 @@ class Stop:
     verdict: Verdict | None = None
 
 
-class _Results:
+class Results:
     """What the bridges of one gate know of results: in which batch each came, and which sessions lost one.
 
     Per gate, not per bridge: agents that hand over to each other may each have been installed with a bridge of its own.
     """
 
     def __init__(self) -> None:
-        self.batches: OrderedDict[str, list[tuple[object, str]]] = OrderedDict()
+        self._batches: OrderedDict[str, list[tuple[object, str]]] = OrderedDict()
+        self._lock = threading.Lock()
         self.lost: set[str] = set()
-        self.lock = threading.RLock()
 
     def of_batch(self, session_id: str, batch: object) -> Collection[str]:
-        """The results that a call of `batch` could not have seen. Waits for one that is just being recorded."""
-        with self.lock:
-            return {result for of, result in self.batches.get(session_id, ()) if of == batch}
+        """The ids of the results that a call of `batch` could not have seen."""
+        with self._lock:
+            return {id for of, id in self._batches.get(session_id, ()) if of == batch}
 
-    def add(self, session_id: str, batch: object, result: str) -> None:
-        """`result` came in `batch`."""
-        results = self.batches.setdefault(session_id, [])
-        results.append((batch, result))
-        if len(results) > MAX_RESULTS:
-            results[:-MAX_RESULTS] = [one for one in results[:-MAX_RESULTS] if one[0] == batch]
-        self.batches.move_to_end(session_id)
-        while len(self.batches) > MAX_SESSIONS:
-            self.batches.popitem(last=False)
+    def add(self, session_id: str, batch: object, id: str) -> None:
+        """A result with this `id` comes in `batch`. To be said before it is recorded."""
+        with self._lock:
+            results = self._batches.setdefault(session_id, [])
+            results.append((batch, id))
+            if len(results) > MAX_RESULTS:
+                results[:-MAX_RESULTS] = [one for one in results[:-MAX_RESULTS] if one[0] == batch]
+            self._batches.move_to_end(session_id)
+            while len(self._batches) > MAX_SESSIONS:
+                self._batches.popitem(last=False)
 
 
-_results: WeakKeyDictionary[ActionGate, _Results] = WeakKeyDictionary()
+_results: WeakKeyDictionary[ActionGate, Results] = WeakKeyDictionary()
 _results_lock = threading.Lock()
 
 
@@ -90,7 +92,14 @@ class Bridge(Generic[C]):
     result could not be recorded is denied from then on, since what it knows has a hole.
     """
 
-    def __init__(self, gate: ActionGate, *, session: SessionOf[C] | None, session_of: SessionOf[C]) -> None:
+    def __init__(
+        self,
+        gate: ActionGate,
+        *,
+        session: SessionOf[C] | None,
+        session_of: SessionOf[C],
+        results: Results | None = None,
+    ) -> None:
         if not isinstance(gate, ActionGate):
             raise ConfigurationError("gate: an ActionGate is needed, as create_action_gate makes it")
         if session is not None and is_async(session):
@@ -98,7 +107,7 @@ class Bridge(Generic[C]):
         self.gate = gate
         self._resolvers = [resolver for resolver in (session, session_of) if resolver is not None]
         with _results_lock:
-            self._results = _results.setdefault(gate, _Results())
+            self._results = _results.setdefault(gate, Results()) if results is None else results
 
     def require(self, found: Iterable[str], *, uncovered: Iterable[str] = (), accept: Iterable[str] = ()) -> None:
         """Refuse an installation that leaves a gap (A8), unless `accept` lists the name.
@@ -176,12 +185,12 @@ class Bridge(Generic[C]):
         """The call ran and gave `result`, without an error. Never called for a denied or failed call (A4)."""
         if not self.gate.records(go.tool) or not go.session_id:
             return
-        with self._results.lock:  # whoever reads the record waits here until its batch is known
-            try:
-                recorded = self.gate.record_result(go.session_id, go.tool, None, result)
-            except Exception as error:  # noqa: BLE001
-                log.error("a result could not be recorded, and its session is denied: %s", type(error).__name__)  # noqa: TRY400
-                self._results.lost.add(go.session_id)
-                return
-            if recorded is not None and go.batch is not None:
-                self._results.add(go.session_id, go.batch, recorded)
+        try:
+            self.gate.record_result(go.session_id, go.tool, None, result, before=partial(self._came, go))
+        except Exception as error:  # noqa: BLE001
+            log.error("a result could not be recorded, and its session is denied: %s", type(error).__name__)  # noqa: TRY400
+            self._results.lost.add(go.session_id)
+
+    def _came(self, go: Go, id: str) -> None:
+        if go.session_id and go.batch is not None:
+            self._results.add(go.session_id, go.batch, id)
