@@ -254,6 +254,20 @@ async def allows(*_: Any) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
 
 
+async def test_a02_every_hook_of_the_adapter_blocks_when_it_fails_and_a_cancellation_leaves_as_it_came() -> None:
+    async def cancelled(*_: Any, **__: Any) -> Any:
+        raise asyncio.CancelledError
+
+    desk = Desk()
+    hooks = install(options(desk), desk.gate).hooks
+    own = [matcher for matchers in hooks.values() for matcher in matchers]
+    assert [(one.matcher, one.on_failure, one.timeout > 0) for one in own] == [(None, "block", True)] * len(own)
+    vars(desk.gate).update(acheck=cancelled)
+    given = {"session_id": "s", "tool_name": FRONT + REPLY, "tool_input": {}, "tool_use_id": "t"}
+    with pytest.raises(asyncio.CancelledError):  # no reply: the CLI blocks when the time is over
+        await hooks["PreToolUse"][0].hooks[0](given, "t", None)
+
+
 SKIPS_HOOKS = pytest.mark.parametrize(
     "more", [{"extra_args": {"bare": None}}, {"env": {"CLAUDE_CODE_SIMPLE": "1"}}], ids=["bare", "simple"]
 )
@@ -395,7 +409,7 @@ def test_a05_what_a_sub_agent_gets_last_does_not_count_for_a_call_beside_it() ->
         {"SUB-1": inner},
     )
     assert len(desk.replies()) == 1
-    assert told(stub)[1].startswith("Denied, nothing was done: no ")  # the call beside; later it counts
+    assert told(stub)[1].startswith("Denied, nothing was done: no decision")  # the call beside; later it counts
 
 
 def test_a08_rules_hold_for_the_cli_s_own_tools_and_for_the_one_that_starts_sub_agents(tmp_path: Path) -> None:

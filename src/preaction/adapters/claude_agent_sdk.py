@@ -12,9 +12,10 @@ import json
 import os
 import re
 import sys
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any, Final
+
+from cachetools import LRUCache
 
 from preaction.adapters._bridge import FAILED, Bridge, Go, SessionOf, Stop
 from preaction.adapters._turns import Turn
@@ -57,11 +58,9 @@ def install(
     _refuse(options)
     guard = _Guard(Bridge(gate, session=session, session_of=lambda given: given.get("session_id")))
     hooks = {event: list(matchers) for event, matchers in (options.hooks or {}).items()}
-    if any(
-        getattr(hook, "__func__", None) is _Guard.before and hook.__self__.bridge.gate is gate
-        for matcher in hooks.get("PreToolUse", ())
-        for hook in getattr(matcher, "hooks", ())
-    ):
+    own = [hook for matcher in hooks.get("PreToolUse", ()) for hook in getattr(matcher, "hooks", ())]
+    owners = [getattr(hook, "__self__", None) for hook in own]
+    if any(isinstance(owner, _Guard) and owner.bridge.gate is gate for owner in owners):
         raise ConfigurationError("this gate is installed in these options already")
     given = options.mcp_servers if isinstance(options.mcp_servers, Mapping) else {}
     servers = {name: guard.server(name, config) for name, config in given.items()}
@@ -84,14 +83,14 @@ class _Guard:
     def __init__(self, bridge: Bridge[HookInput]) -> None:
         self.bridge = bridge
         self.inside: dict[str, tuple[str, ...]] = {}  # the CLI's name of an in-process tool → its names as written
-        self._allowed: OrderedDict[str, tuple[str, Go]] = OrderedDict()
-        self._batches: OrderedDict[tuple[object, object], object] = OrderedDict()
+        self._allowed: LRUCache[str, tuple[str, Go]] = LRUCache(MAX_OPEN)
+        self._batches: LRUCache[tuple[object, object], object] = LRUCache(MAX_OPEN)
 
     def hooks(self) -> Iterator[tuple[str, Any]]:
         """Every hook by its event. `PostToolBatch` ends a turn of the model; so does what the user says next."""
         yield "PreToolUse", self.before
         yield "PostToolUse", self.after
-        yield "PostToolUseFailure", self.failed
+        yield "PostToolUseFailure", self.after
         yield "PostToolBatch", self.batch_over
         yield "UserPromptSubmit", self.batch_over
 
@@ -108,7 +107,7 @@ class _Guard:
             tool, turn = given["tool_name"], self._turn(given["session_id"], given.get("agent_id"))
             answer = await self.bridge.aask(tool, given["tool_input"], given, names=self.names(tool), batch=turn)
             if isinstance(answer, Go):
-                _keep(self._allowed, given["tool_use_id"], (tool, answer))
+                self._allowed[given["tool_use_id"]] = (tool, answer)
         except Exception:  # noqa: BLE001 - what can't be read is denied
             answer = Stop(FAILED)
         if isinstance(answer, Go):
@@ -117,15 +116,10 @@ class _Guard:
         return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **denial}}
 
     async def after(self, given: HookInput, tool_use_id: str | None, context: object) -> dict[str, Any]:
-        """A tool outside of this process ran; those inside were recorded by `call`, which takes the entry."""
+        """A tool outside of this process ran, or failed; inside, `call` records and takes the entry."""
         _, go = self._allowed.pop(str(given.get("tool_use_id")), ("", None))
-        if go is not None:
+        if go is not None and given.get("hook_event_name") == "PostToolUse":
             self.bridge.ran(go, given.get("tool_response"))
-        return {}
-
-    async def failed(self, given: HookInput, tool_use_id: str | None, context: object) -> dict[str, Any]:
-        """A tool failed: there is nothing to record."""
-        self._allowed.pop(str(given.get("tool_use_id")), None)
         return {}
 
     async def batch_over(self, given: HookInput, tool_use_id: str | None, context: object) -> dict[str, Any]:
@@ -136,9 +130,7 @@ class _Guard:
     def _turn(self, session_id: str, agent_id: str | None) -> Turn:
         """The batch of calls that one belongs to; a sub-agent's stand within the batch that its caller is in."""
         own = [(session_id, None)] if agent_id is None else [(session_id, None), (session_id, agent_id)]
-        path = [(agent and sys.intern(agent), self._batches.get((of, agent)) or object()) for of, agent in own]
-        for key, (_, batch) in zip(own, path, strict=True):
-            _keep(self._batches, key, batch)
+        path = ((agent and sys.intern(agent), self._batches.setdefault((of, agent), object())) for of, agent in own)
         return Turn(tuple(path))
 
     # In-process servers -----------------------------------------------------------------------------------------------
@@ -250,13 +242,6 @@ def _tool_use_id(params: Any) -> str:
 def _same(checked: dict[str, Any] | None, arguments: dict[str, Any]) -> bool:
     """Type included: `1` is not `true`. None: nothing was checked, so nothing can differ."""
     return checked is None or json.dumps(checked, sort_keys=True) == json.dumps(arguments, sort_keys=True)
-
-
-def _keep(entries: OrderedDict[Any, Any], key: object, value: Any) -> Any:
-    entries[key] = value
-    while len(entries) > MAX_OPEN:
-        entries.popitem(last=False)
-    return value
 
 
 def _now(listed: Any) -> list[str]:
