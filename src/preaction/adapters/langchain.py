@@ -112,38 +112,38 @@ class _Guarded:
 
         @wraps(run)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            call, fields, kept = self.read(args, kwargs)
+            call, fields, ready = self.read(args, kwargs)
             about: Any = {"names": (call.name,), "batch": call.batch}
             answer = self.bridge.ask(self.tool.name, fields, ensure_config(), **about)
             if isinstance(answer, Stop):
                 return self.denied(answer, call)
+            args, kwargs = (args, kwargs) if answer.arguments is None else ready
             with inside(answer):
-                args, kwargs = self.checked(answer, args, kwargs, kept)
                 return self.recorded(answer, run(*args, **kwargs))
 
         @wraps(arun)
         async def aguarded(*args: Any, **kwargs: Any) -> Any:
-            call, fields, kept = self.read(args, kwargs)
+            call, fields, ready = self.read(args, kwargs)
             about: Any = {"names": (call.name,), "batch": call.batch}
             answer = await self.bridge.aask(self.tool.name, fields, ensure_config(), **about)
             if isinstance(answer, Stop):
                 return self.denied(answer, call)
+            args, kwargs = (args, kwargs) if answer.arguments is None else ready
             with inside(answer):
-                args, kwargs = self.checked(answer, args, kwargs, kept)
                 return self.recorded(answer, await arun(*args, **kwargs))
 
         twin.__dict__.update(_run=guarded, _arun=aguarded, _preaction=self.bridge.gate)
         return twin
 
-    def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Call, Any, dict[str, Any]]:
-        """The call, its fields as JSON, and a snapshot of their values that nobody else holds: that is what will run.
+    def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[_Call, Any, Any]:
+        """The call, its fields as JSON, and a snapshot of them that nobody else holds, to run once they are checked.
 
         What LangGraph injects is no field, unless the model sent one of that name. None as fields: not one JSON object.
         """
         call = _call.get()
         _call.set(BY_HAND)  # the body may call tools of its own, and those are other calls
         if not any(map(self.bridge.gate.is_gated, (self.tool.name, call.name))):
-            return call, {}, {}
+            return call, {}, None
         hidden = self.framework | (frozenset() if call is BY_HAND else self.injected - call.sent)
         try:
             given = dict(zip(self.tool.args, args, strict=True)) if args else {}
@@ -152,17 +152,11 @@ class _Guarded:
                 if name not in given and not info.is_required():
                     given[name] = info.get_default(call_default_factory=True)
             kept = copy.deepcopy({name: value for name, value in given.items() if name not in hidden})
-            return call, {**plain(kept), **dict.fromkeys(self.framework & call.sent)}, kept
+            fields = {**plain(kept), **dict.fromkeys(self.framework & call.sent)}
+            names = list(self.tool.args)[: len(args)] if args else []  # a JSON schema is made for it
+            return call, fields, (tuple(kept.pop(name) for name in names), {**kwargs, **kept})
         except Exception:  # noqa: BLE001
-            return call, None, {}
-
-    def checked(
-        self, go: Go, args: tuple[Any, ...], kwargs: dict[str, Any], kept: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if go.arguments is None:
-            return args, kwargs
-        names = list(self.tool.args)[: len(args)] if args else []  # a JSON schema is made for it
-        return tuple(kept.pop(name) for name in names), {**kwargs, **kept}
+            return call, None, None
 
     def recorded(self, go: Go, result: Any) -> Any:
         self.bridge.ran(go, _returned(self.tool, result))
