@@ -1,4 +1,4 @@
-"""What the test modules of several adapters share besides the contract: a desk behind MCP, the example, page, cost."""
+"""What the test modules of several adapters share besides the contract: a desk behind MCP, traps, pages, the cost."""
 
 import asyncio
 import json
@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from adapters.contract import BODY, REPLY, SESSION, TICKET, Desk
+from adapters.contract import BODY, OTHER, REPLY, RULE, SESSION, TICKET, Desk
+from preaction._core.facts import Verify
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,6 +53,71 @@ def import_without(module: str, adapter: str) -> str:
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False
     ).stderr
+
+
+# Traps: what a gate in a runtime's hook may do wrong, and what comes of it --------------------------------------------
+
+HANGS = "hangs"
+FAILURES: dict[str, Any] = {
+    "raises": RuntimeError("secret"), "hangs": HANGS, "none": None, "empty": {}, "empty text": "", "text": "denied",
+    "false": False,
+}  # fmt: skip
+"""What a hook, or the gate itself, does in place of an answer."""
+
+
+def answering(answer: Any) -> Callable[..., Awaitable[Any]]:
+    """An `async def` that takes anything and answers so: it raises an exception, hangs, or returns what else it is."""
+
+    async def hook(*_: Any, **__: Any) -> Any:
+        if answer is HANGS:
+            await asyncio.sleep(30)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return hook
+
+
+def broken(desk: Desk, answer: Any) -> Desk:
+    """The desk, with a gate that answers so."""
+    vars(desk.gate).update(acheck=answering(answer))
+    return desk
+
+
+async def how_it_ends(run: Awaitable[Any], *, within: float = 0.5) -> str:
+    """`ended` for a run that came to its final answer, `stopped` for one that didn't, `hangs`, or what it raised."""
+    try:
+        return "ended" if await asyncio.wait_for(run, within) else "stopped"
+    except TimeoutError:
+        return HANGS
+    except Exception as error:
+        return type(error).__name__
+
+
+NO_CHECK = {name: value for name, value in RULE.items() if name != "output_check"}
+"""The rule without a check of the text: a decision alone allows the reply."""
+
+
+def undecided() -> Desk:
+    """A desk where a decision is all that the reply lacks."""
+    return Desk(options={"tools": {REPLY: NO_CHECK}})
+
+
+def changing(sent: list[dict[str, Any]]) -> Desk:
+    """A desk whose reply is allowed, and where all of `sent` is changed to another ticket while the gate checks."""
+    desk = Desk()
+
+    def verify(execution_id: str) -> Any:
+        for arguments in sent:
+            arguments["ticket_id"] = OTHER
+        return desk.authority.good_answer(Verify(execution_id))
+
+    desk.options.update(verify=verify)
+    desk.__post_init__()
+    return desk.prepared()
+
+
+# The example, the page, the cost --------------------------------------------------------------------------------------
 
 
 async def cost(desk: Desk, guarded: Callable[[], Awaitable[Any]], bare: Callable[[], Awaitable[Any]]) -> float:

@@ -13,6 +13,7 @@ with warnings.catch_warnings():  # what its dependencies warn of while they are 
     warnings.simplefilter("ignore")
     pytest.importorskip("agent_framework", reason="runs in its own environment: make test-runtimes")
 
+import agent_framework
 from agent_framework import (
     Agent,
     BaseChatClient,
@@ -28,7 +29,20 @@ from agent_framework import (
     tool,
 )
 
-from adapters.around import canned_server, cost, import_without, run_example, run_page
+from adapters.around import (
+    FAILURES,
+    HANGS,
+    answering,
+    broken,
+    canned_server,
+    changing,
+    cost,
+    how_it_ends,
+    import_without,
+    run_example,
+    run_page,
+    undecided,
+)
 from adapters.contract import (
     BODY,
     CHECK,
@@ -44,7 +58,8 @@ from adapters.contract import (
     Transcript,
     reply,
 )
-from preaction import ConfigurationError
+from preaction import ConfigurationError, denial_text
+from preaction.adapters._bridge import FAILED
 from preaction.adapters.agent_framework import install
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the runtime's own
@@ -122,6 +137,104 @@ class TestContract(Contract):
 # Traps: each is open in the bare runtime, or for a gate in middleware, and closed here -------------------------------
 
 
+def hook_gate(desk: Desk) -> Any:
+    """A gate as one would write it: it asks before the tool, and records what comes out of `call_next`."""
+
+    @function_middleware
+    async def gate(context: FunctionInvocationContext, call_next: Any) -> None:
+        name, session = context.function.name, context.session.session_id
+        verdict = await desk.gate.acheck(session, name, context.arguments)
+        if verdict.blocks:
+            context.result = denial_text(verdict)
+            return
+        await call_next()
+        if desk.gate.records(name):
+            said = context.result if isinstance(context.result, str) else context.result[0].text
+            desk.gate.record_result(session, name, None, said)
+
+    return gate
+
+
+@pytest.mark.parametrize(
+    ("what", "ended", "told_of_it"),
+    [
+        ("raises", "ended", ["Error: Function failed."]),  # not why, and it counts as an error: see below
+        ("hangs", HANGS, []),
+        ("none", "ended", [""]),
+        ("text", "ended", [""]),  # what middleware returns is ignored
+        ("false", "ended", [""]),
+    ],
+)
+async def test_what_middleware_does_wrong_says_nothing_or_hangs_and_a_gate_that_does_it_denies(
+    what: str, ended: str, told_of_it: list[str]
+) -> None:
+    bare = Desk()
+    agent = agent_of(bare.bodies, [[reply()]])
+    wrong = function_middleware(answering(FAILURES[what]))
+    assert await how_it_ends(play(agent, middleware=[wrong])) == ended
+    assert told(agent) == told_of_it
+    assert bare.replies() == []
+
+    desk = broken(Desk().prepared(), FAILURES[what])
+    agent = agent_of(desk.bodies, [[reply()]])
+    install(agent, desk.gate)
+    assert await play(agent)
+    assert told(agent) == [FAILED]
+    assert desk.replies() == []
+
+
+@pytest.mark.parametrize("signal", ["MiddlewareTermination", "MiddlewareFailure"])
+async def test_the_framework_s_own_signals_end_the_run(signal: str) -> None:
+    kind = getattr(agent_framework, signal, None)
+    if kind is None:
+        pytest.skip("this version has no such signal")
+    bare = Desk()
+    stops = function_middleware(answering(kind("denied")))
+    assert await how_it_ends(play(agent_of(bare.bodies, [[reply()]]), middleware=[stops])) != "ended"
+    assert bare.replies() == []
+
+
+async def test_a_denial_that_raises_ends_function_calling_and_one_that_is_a_result_does_not() -> None:
+    if not hasattr(agent_framework, "MiddlewareFailure"):
+        pytest.skip("this version counts no errors")
+    bare = Desk()
+    agent = agent_of(bare.bodies, [[reply(OTHER)]] * 6)
+    raises = function_middleware(answering(FAILURES["raises"]))
+    assert await how_it_ends(play(agent, middleware=[raises])) == "stopped"
+    assert agent.client.asked == 4
+
+    desk = Desk()
+    agent = agent_of(desk.bodies, [[reply(OTHER)]] * 6)
+    install(agent, desk.gate)
+    assert await play(agent)
+    assert agent.client.asked == 7
+
+
+async def test_after_a_tool_that_raised_middleware_does_not_go_on() -> None:
+    seen: list[Any] = []
+
+    @function_middleware
+    async def after(context: FunctionInvocationContext, call_next: Any) -> None:
+        await call_next()
+        seen.append(context.result)
+
+    bare = Desk(decide_fails=True)
+    assert await play(agent_of(bare.bodies, [[ToolCall(DECIDE, {"entity_id": TICKET})]]), middleware=[after])
+    assert [name for name, _ in bare.ran] == [DECIDE]
+    assert seen == []
+
+
+async def test_a_decision_of_the_same_turn_counts_for_a_gate_in_middleware() -> None:
+    for gated in (False, True):
+        desk = undecided()
+        agent = agent_of(desk.bodies, [[ToolCall(DECIDE, {"entity_id": TICKET}), reply()]])
+        agent.client.function_invocation_configuration["allow_concurrent_invocation"] = False
+        if gated:
+            install(agent, desk.gate)
+        await play(agent, middleware=[] if gated else [hook_gate(desk)])
+        assert len(desk.replies()) == (0 if gated else 1), told(agent)
+
+
 @function_middleware
 async def to_another_ticket(context: FunctionInvocationContext, call_next: Any) -> None:
     if context.function.name == REPLY:
@@ -168,8 +281,34 @@ async def test_what_runs_is_what_was_checked_whatever_middleware_left_prepared()
     assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
 
 
+async def test_arguments_that_change_while_the_gate_checks_do_not_reach_the_body() -> None:
+    for gated in (False, True):
+        held: list[Any] = []
+
+        @function_middleware
+        async def hold(context: FunctionInvocationContext, call_next: Any, held: Any = held) -> None:
+            held.append(context.arguments)
+            await call_next()
+
+        desk = changing(held)
+        agent = agent_of(desk.bodies, [[reply()]])
+        if gated:
+            install(agent, desk.gate)
+        await play(agent, middleware=[hold] if gated else [hold, hook_gate(desk)])
+        assert desk.replies() == [{"ticket_id": TICKET if gated else OTHER, "body": BODY}]
+
+
+async def test_a_name_that_comes_twice_is_checked_as_it_runs() -> None:
+    text = f'{{"ticket_id": "{OTHER}", "ticket_id": "{TICKET}", "body": "{BODY}"}}'
+    desk = Desk().prepared()
+    agent = agent_of(desk.bodies, [[ToolCall(REPLY, text)]])
+    install(agent, desk.gate)
+    await play(agent)
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+
+
 async def test_a_decision_that_middleware_makes_up_is_not_recorded() -> None:
-    desk = Desk()
+    desk = undecided()
     made_up = json.dumps(desk.authority.decide(TICKET))
 
     @function_middleware
@@ -179,6 +318,12 @@ async def test_a_decision_that_middleware_makes_up_is_not_recorded() -> None:
         else:
             await call_next()
 
+    agent = agent_of(desk.bodies, [[ToolCall(DECIDE, {"entity_id": TICKET})], [reply()]])
+    await play(agent, middleware=[hook_gate(desk), pretend])
+    assert len(desk.replies()) == 1  # a gate outside of it took it for the tool's
+
+    desk = Desk()
+    made_up = json.dumps(desk.authority.decide(TICKET))
     agent = agent_of(desk.bodies, [[ToolCall(DECIDE, {"entity_id": TICKET})], [reply()]])
     install(agent, desk.gate)
     await play(agent, middleware=[pretend])
@@ -309,6 +454,20 @@ async def test_what_an_agent_as_a_tool_decides_counts_for_its_own_next_turn() ->
     assert len(desk.replies()) == 1
 
 
+async def test_an_agent_that_a_function_calls_is_gated_too() -> None:
+    desk = Desk().prepared()
+    child = agent_of(desk.bodies, [[reply(OTHER)]], name="child")
+
+    async def delegate(task: str) -> str:
+        return str(await child.run(task))
+
+    agent = agent_of([delegate], [[ToolCall("delegate", {"task": "go"})]])
+    install(agent, desk.gate)
+    await play(agent)
+    assert desk.replies() == []
+    assert told(child) == [desk.denial(ticket_id=OTHER, body=BODY)]
+
+
 # Tools that come later, and what install refuses ---------------------------------------------------------------------
 
 
@@ -413,6 +572,44 @@ async def test_tools_of_an_mcp_server_are_gated_and_its_results_recorded(prefix:
         assert await play(agent)
     assert "no decision" in told(agent)[0]
     assert [json.loads(line) for line in ran.read_text("utf-8").splitlines()] == [{"ticket_id": TICKET, "body": BODY}]
+
+
+async def test_a_gate_in_middleware_by_name_misses_a_prefixed_tool(tmp_path: Path) -> None:
+    from agent_framework import MCPStdioTool
+
+    desk, ran = Desk(), tmp_path / "ran"
+    async with MCPStdioTool("desk", tool_name_prefix="desk", load_prompts=False, **canned_server(desk, ran)) as server:
+        agent = agent_of([server], [[ToolCall(f"desk_{REPLY}", reply(OTHER).arguments)]])
+        assert await play(agent, middleware=[hook_gate(desk)])
+    assert len(ran.read_text("utf-8").splitlines()) == 1
+
+
+@pytest.mark.parametrize("gated", [False, True])
+async def test_a_call_whose_connection_broke_is_sent_once_more_unless_it_is_gated(
+    gated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from agent_framework import MCPStdioTool
+    from anyio import ClosedResourceError
+    from mcp import ClientSession
+
+    desk, ran, send, sent = Desk().prepared(), tmp_path / "ran", ClientSession.call_tool, []
+
+    async def breaks(self: Any, name: str, *arguments: Any, **more: Any) -> Any:
+        answer = await send(self, name, *arguments, **more)
+        sent.append(name)
+        if sent == [REPLY]:  # it was done, and the answer is lost
+            raise ClosedResourceError
+        return answer
+
+    monkeypatch.setattr(ClientSession, "call_tool", breaks)
+    async with MCPStdioTool("desk", load_prompts=False, **canned_server(desk, ran)) as server:
+        agent = agent_of([server], [[reply()], [ToolCall(CHECK, {"body": BODY})]])
+        if gated:
+            install(agent, desk.gate)
+        assert await play(agent)
+    assert sent == [REPLY, CHECK] if gated else [REPLY, REPLY, CHECK]  # the next call goes over the new connection
+    assert len(ran.read_text("utf-8").splitlines()) == (1 if gated else 2)
+    assert told(agent)[0].startswith("Error") is gated
 
 
 # The example, the page, the cost -------------------------------------------------------------------------------------

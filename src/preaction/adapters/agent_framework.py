@@ -7,12 +7,12 @@
 in the tool's stead, has had its say. A denial is the tool's result, so that the loop counts no error.
 """
 
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
 from preaction.adapters._bridge import Bridge, Stop
+from preaction.adapters._reach import reached
 from preaction.adapters._turns import inside, outer_session, turn
 from preaction.gate import ActionGate
 
@@ -35,6 +35,7 @@ GUARD = "_preaction_guard"
 SessionOf = Callable[[FunctionInvocationContext], str | None]
 
 _turn: ContextVar[object] = ContextVar("preaction_agent_framework_turn", default=None)
+_gated: ContextVar[bool] = ContextVar("preaction_agent_framework_gated", default=False)
 
 
 def install(
@@ -99,8 +100,11 @@ class _Gating(FunctionMiddleware):  # type: ignore[misc]
             self.uncovered.add(str(hosted.get("name") or hosted.get("type") or type(tool).__name__))
         elif getattr(tool, GUARD, None) != (id(tool), id(self.bridge.gate)):
             setattr(tool, GUARD, (id(tool), id(self.bridge.gate)))
-            for inner in _agents_in(tool.func):
-                self.agent(inner)
+            for inner in reached(tool.func, _leads):
+                if isinstance(inner, Agent):
+                    self.agent(inner)
+                elif _is_server(inner):
+                    _send_once(inner)
             tool.invoke = _guarded(tool, tool.invoke, self.bridge)
             self.found.update(_names(tool))
         else:
@@ -122,8 +126,12 @@ def _guarded(
             given = {name: answer.arguments[name] for name in given}
             if context is not None:  # a prepared copy, which middleware may have changed since, would run instead
                 context.metadata.pop(PREPARED, None)
-        with inside(answer):
-            result = await invoke(arguments=given, context=context, **options)
+        once = _gated.set(answer.arguments is not None)
+        try:
+            with inside(answer):
+                result = await invoke(arguments=given, context=context, **options)
+        finally:
+            _gated.reset(once)
         bridge.ran(answer, result)
         return result
 
@@ -149,10 +157,28 @@ def _session_of(context: FunctionInvocationContext | None) -> str | None:
     return outer_session() or getattr(session, "session_id", None)
 
 
-def _agents_in(function: Any) -> list[Any]:
-    """The agents that a function made by `as_tool()` closes over."""
-    held = inspect.getclosurevars(function).nonlocals.values() if inspect.isfunction(function) else ()
-    return [one for one in held if isinstance(one, Agent)]
+def _leads(thing: object) -> tuple[()] | None:
+    """The search through what a function holds ends at agents, which guard their own tools, and at MCP servers."""
+    return () if isinstance(thing, Agent) or _is_server(thing) else None
+
+
+def _is_server(thing: object) -> bool:
+    return hasattr(thing, "call_tool") and hasattr(thing, "connect")
+
+
+def _send_once(server: Any) -> None:
+    """Let the framework connect again when the connection broke in a gated call, and not send that call once more."""
+    connect = server.connect
+    if hasattr(connect, GUARD):
+        return
+
+    async def connect_only(*, reset: bool = False) -> None:
+        await connect(reset=reset)
+        if reset and _gated.get():
+            raise ConnectionError("the connection broke during the call, which may have acted: it is not sent again")
+
+    setattr(connect_only, GUARD, connect)
+    server.connect = connect_only
 
 
 def _defaults(tool: FunctionTool) -> dict[str, Any]:

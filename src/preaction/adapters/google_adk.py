@@ -22,6 +22,7 @@ try:
     from google.adk.tools.base_toolset import BaseToolset
     from google.adk.tools.function_tool import FunctionTool
     from google.adk.tools.tool_context import ToolContext
+    from google.adk.workflow import FunctionNode
 except ImportError as error:
     raise ImportError("this adapter needs the Google ADK: pip install 'preaction[google-adk]'") from error
 
@@ -96,7 +97,7 @@ class _Walk:
         self.uncovered: set[str] = set()
         self.toolsets: list[Any] = []
         self._seen: list[Any] = []
-        for one in [agent] if isinstance(agent, BaseAgent) else agent:
+        for one in agent if isinstance(agent, list | tuple) else [agent]:
             self._agent(one)
 
     def _agent(self, agent: Any) -> None:
@@ -122,6 +123,8 @@ class _Walk:
                 self.uncovered.add(tool.name)  # the model's provider runs it
             if isinstance(inner := getattr(tool, "agent", None), BaseAgent):
                 self._agent(inner)
+            if not isinstance(getattr(tool, "node", None), FunctionNode | None):
+                self.uncovered.add(tool.name)  # a workflow, whose own tools are nodes
             self.plugin.guard(tool)
             self.found.add(tool.name)
         elif isinstance(tool, BaseAgent):
@@ -154,7 +157,8 @@ def _guarded(
             return {"error": answer.text}
         with inside(answer):
             result = await run(args=args if answer.arguments is None else answer.arguments, tool_context=tool_context)
-        if not (isinstance(result, dict) and "error" in result):  # such as arguments that don't fit the function
+        # Neither arguments that don't fit the function nor a stream that live mode has yet to read is a result.
+        if not (inspect.isasyncgen(result) or (isinstance(result, dict) and "error" in result)):
             bridge.ran(answer, result)
         return result
 
@@ -170,7 +174,7 @@ def _session_of(tool_context: ToolContext) -> str | None:
 
 
 def _turn_of(tool_context: ToolContext) -> object:
-    """The event in which the model made this call; the whole invocation where none is kept, as in live mode."""
+    """The event in which the model made this call; the whole invocation where none is kept, as in a workflow."""
     for event in reversed(tool_context.session.events):
         if event.invocation_id != tool_context.invocation_id:
             break
