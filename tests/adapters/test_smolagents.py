@@ -1,5 +1,6 @@
 """smolagents: the contract in a tool-calling agent and in one that writes code, and its traps."""
 
+import copy
 import inspect
 import json
 import sys
@@ -233,6 +234,37 @@ def test_state_variables_are_filled_in_before_the_gate_and_after_an_override() -
     assert told(agent)[0] == desk.denial(ticket_id=OTHER, body=BODY)
     run(desk, TICKET, guarded=True)
     assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+
+
+def test_an_override_of_one_agent_object_stays_inside_the_gate() -> None:
+    desk, seen = Desk().prepared(), list[Any]()
+    agent = calling(tools_of(desk), [WRONG, [reply()]])
+    run = agent.execute_tool_call
+
+    def watched(tool_name: str, arguments: Any) -> Any:
+        seen.append(tool_name)
+        return run(tool_name, arguments)
+
+    agent.execute_tool_call = watched
+    play(desk, agent)
+    assert seen == [REPLY, REPLY, "final_answer"]
+    assert told(agent)[:2] == [desk.denial(ticket_id=OTHER, body=BODY), f"sent on {TICKET}"]
+
+
+def test_what_traces_all_calls_of_tools_is_no_call_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Traced:
+        """As tracing libraries do it: another object at each access."""
+
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __get__(self, thing: Any, kind: Any) -> Any:
+            return self.inner.__get__(thing, kind) if thing is not None else lambda *args: self.inner(*args)
+
+    monkeypatch.setattr(Tool, "__call__", Traced(Tool.__call__))
+    desk = Desk().prepared()
+    play(desk, agent := calling(tools_of(desk), [WRONG]))
+    assert told(agent)[0] == desk.denial(ticket_id=OTHER, body=BODY)
 
 
 def test_an_override_that_code_never_comes_to() -> None:
@@ -958,6 +990,69 @@ def test_a08_what_cannot_be_covered_and_comes_later_ends_the_run() -> None:
         agent.tools["plain"] = Plain()
         with pytest.raises(ConfigurationError, match="plain"):
             agent.run("hi")
+
+
+def test_a08_an_executor_that_comes_later() -> None:
+    desk = Desk().prepared()
+    agent = coding(tools_of(desk), [WRONG_CODE, as_code(reply())])
+    install(agent, desk.gate)
+    agent.python_executor = LocalPythonExecutor([])
+    with desk.gate.session(SESSION):
+        agent.run("hi")
+    assert reason(told(agent)[0]) == desk.denial(ticket_id=OTHER, body=BODY)
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+    agent.python_executor = Elsewhere()
+    with pytest.raises(ConfigurationError, match="Elsewhere"):
+        agent.run("hi")
+
+
+def test_a_copy_of_an_installed_agent_is_another_agent() -> None:
+    desk = Desk().prepared()
+    sessions = dict[Any, str]()
+    for build, script in ((calling, [reply()]), (coding, as_code(reply()))):
+        agent = build(tools_of(desk), [script])
+        install(agent, desk.gate, session=lambda agent: sessions[id(agent)])
+        sessions[id(agent)] = SESSION
+        twin = copy.copy(agent)
+        sessions[id(twin)] = "another"
+        with pytest.raises(ConfigurationError, match="install it as well"):
+            twin.run("hi")
+        twin.memory, twin.model = copy.deepcopy(agent.memory), Stub([script], code=build is coding)
+        if build is coding:
+            with pytest.raises(ConfigurationError, match="LocalPythonExecutor"):
+                install(twin, desk.gate)
+            twin.python_executor = LocalPythonExecutor([])
+        install(twin, desk.gate)
+        twin.run("hi")
+        assert "no decision" in told(twin)[0]
+        agent.run("hi")
+    assert len(desk.replies()) == 2
+
+
+def test_a_tool_of_another_framework_makes_something_else_of_its_arguments() -> None:
+    ran: list[Any] = []
+
+    class Pays:
+        """A LangChain tool, of which smolagents uses this much: its schema turns texts into numbers."""
+
+        name, description = "pays", "Pay."
+        args: ClassVar = {"amount": {"type": "integer"}, "ticket_id": {"type": "string"}}
+
+        def run(self, given: Any) -> str:
+            ran.append(int(given["amount"]))
+            return "paid"
+
+    coding([Tool.from_langchain(Pays())], ["pays(amount='5', ticket_id='HC-1201')"]).run("hi")
+    assert ran == [5]
+    rule = {"outcomes": ["billing-question"], "entity": {"field": "ticket_id"}, "fields": ["ticket_id", "amount"]}
+    desk = Desk(options={"tools": {REPLY: RULE, "pays": rule}}).prepared()
+    agent = coding([Tool.from_langchain(Pays()), *tools_of(desk)], ["pays(amount=5, ticket_id='HC-9999')"])
+    with pytest.raises(ConfigurationError, match="accept=: pays"):
+        install(agent, desk.gate)
+    play(desk, agent, accept=["pays"])
+    assert ran == [5]
+    assert "Denied, nothing was done" in told(agent)[0]
+    install(coding([Tool.from_langchain(Pays()), *tools_of(Desk())], []), Desk().gate)  # without a rule it may stay
 
 
 def test_functions_given_to_the_code_s_executor_know_the_session() -> None:

@@ -21,6 +21,7 @@ from preaction._core.verdict import ActionDenied
 from preaction.adapters._bridge import Bridge, Stop
 from preaction.adapters._reach import reached
 from preaction.adapters._turns import inside, outer_session, turn
+from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
 from preaction.options import is_async
 
@@ -34,10 +35,12 @@ except ImportError as error:
 __all__ = ["install"]
 
 GUARD: Final = "_preaction_guard"
-TURN: Final = "_preaction_turn"
 OWNER: Final = "_preaction_agent"
+TURN: Final = "_preaction_turn"
 EXECUTOR: Final = "python_executor"
 ANSWER: Final = "final_answer"
+REREAD: Final = {"LangChainToolWrapper", "SpaceToolWrapper"}
+"""smolagents' wrappers whose tool makes something else of its arguments: other types, a file where a text names one."""
 
 SessionOf = Callable[[Any], str | None]
 
@@ -127,8 +130,9 @@ class _Gating:
         return gaps if isinstance(agent, ToolCallingAgent) else {*gaps, agent.name or type(agent).__name__}
 
     def gaps_of_tool(self, tool: Any) -> set[str]:
-        covered = _calls_forward(tool) and not is_async(tool.forward) and not _is_generator(tool.forward)
-        return _imports(tool) | (set() if covered else {tool.name})
+        calls_forward = _definer(type(tool), "__call__") is Tool  # a call of its own may do anything
+        rereads = type(tool).__name__ in REREAD and self.bridge.gate.is_gated(tool.name)
+        return _imports(tool) | (set() if calls_forward and _is_plain(tool.forward) and not rereads else {tool.name})
 
     # Guarding
 
@@ -141,58 +145,71 @@ class _Gating:
 
     def tool(self, tool: Any) -> None:
         """Put the gate into a tool object, once."""
-        if not _calls_forward(tool) or self.has(tool.forward):
+        run = getattr(tool, "forward", None)
+        if run is None or self.has(run) or not _is_plain(run):
             return
         if type(tool) is FinalAnswerTool and not self.bridge.gate.is_gated(tool.name):
             return  # it only hands its argument back, and without it a run could not end
-        guarded = _guarded(tool, tool.forward, _signature(tool), self.bridge)
-        tool.forward = self.mark(functools.wraps(tool.forward)(guarded), tool.forward)
+        guarded = functools.partial(self.ask, tool, run, tool.name, _signature(tool))
+        tool.forward = self.mark(functools.update_wrapper(guarded, run), run)
 
     def agent(self, agent: Any) -> None:
         """Make the calls of an agent known for its own, and guard the call of the agent itself, once."""
-        if isinstance(agent, ToolCallingAgent) and not self.has(run := agent.execute_tool_call):
-            agent.execute_tool_call = self.mark(_telling(agent, run, self), run)
-        if isinstance(agent, CodeAgent) and isinstance(agent.python_executor, LocalPythonExecutor):
+        vars(agent)[OWNER] = agent
+        if isinstance(getattr(agent, EXECUTOR, None), LocalPythonExecutor):
             self.executor(agent, agent.python_executor)
-        if agent.name and not self.has(call := type(agent).__call__):
-            bound = functools.partial(call, agent)
-            guarded = _guarded(agent, bound, inspect.signature(bound), self.bridge)
-            _override(agent, __call__=self.mark(lambda _, *args, **kwargs: guarded(*args, **kwargs), call))
+        kind = type(agent)
+        if self.has(kind.run):
+            return
+        patched = vars(agent).pop("execute_tool_call", None)  # the way in which others hook in
+
+        def run(me: Any, *args: Any, **kwargs: Any) -> Any:
+            if vars(me)[OWNER] is not me:
+                raise ConfigurationError("this agent is a copy of an installed one: install it as well")
+            self.cover(me, self.bridge.gate.known_tools)  # what was added since
+            return kind.run(me, *args, **kwargs)
+
+        def call(me: Any, *args: Any, **kwargs: Any) -> Any:
+            run = functools.partial(kind.__call__, me)
+            return self.ask(me, run, me.name or kind.__name__, inspect.signature(run), *args, **kwargs)
+
+        def execute_tool_call(me: Any, tool_name: str, arguments: Any) -> Any:
+            run = patched or functools.partial(kind.execute_tool_call, me)
+            self.late(tool for name, tool in me.tools.items() if name == tool_name)
+            return _telling(me, tool_name, lambda: run(tool_name, arguments))
+
+        calls = {"execute_tool_call": execute_tool_call} if isinstance(agent, ToolCallingAgent) else {}
+        _override(agent, run=self.mark(run, kind.run), __call__=call, **calls)
 
     def executor(self, agent: Any, executor: Any) -> None:
         """Carry the context of a run into the thread in which its code runs, to the tools and functions it calls."""
         kind = type(executor)
         if self.has(kind.__call__):
             return
-        step, functions = _Step(agent), executor.additional_functions.items()
+        step = _Step(agent)
         setattr(executor, OWNER, agent)
-        executor.additional_functions = {
-            name: one if isinstance(one, type) else step.carried(name, one) for name, one in functions
-        }
 
-        def send_tools(_: Any, tools: Mapping[str, Any]) -> None:
-            self.late(tool for tool in tools.values() if isinstance(tool, BaseTool))
-            kind.send_tools(executor, {name: step.carried(name, tool) for name, tool in tools.items()})
+        def send_tools(me: Any, tools: Mapping[str, Any]) -> None:
+            kind.send_tools(me, {name: step.carried(name, tool) for name, tool in tools.items()})
+            functions = {name: one for name, one in me.additional_functions.items() if not isinstance(one, type)}
+            me.static_tools |= {name: step.carried(name, one) for name, one in functions.items()}
 
-        def run_code(_: Any, *args: Any, **kwargs: Any) -> Any:
+        def run_code(me: Any, *args: Any, **kwargs: Any) -> Any:
             with step.running():
-                return kind.__call__(executor, *args, **kwargs)
+                return kind.__call__(me, *args, **kwargs)
 
         _override(executor, send_tools=send_tools, __call__=self.mark(run_code, kind.__call__))
 
+    # Asking
 
-# Read -----------------------------------------------------------------------------------------------------------------
-
-
-def _guarded(tool: Any, run: Callable[..., Any], signature: inspect.Signature, bridge: Bridge[Any]) -> Any:
-    """`run`, the body of a tool or the call of an agent, behind the gate."""
-    given = tool.name
-
-    def guarded(*args: Any, **kwargs: Any) -> Any:
+    def ask(
+        self, tool: Any, run: Callable[..., Any], given: str, signature: inspect.Signature, /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """`run`, the body of a tool or the call of an agent, behind the gate; `given` is the name it had at first."""
         caller = _caller.get()
         names = [name for name in (given, caller and caller.called) if name]
         fields = _fields(signature, getattr(tool, "inputs", ()), args, kwargs)
-        answer = bridge.ask(tool.name, fields, caller, names=names, batch=caller and caller.turn)
+        answer = self.bridge.ask(tool.name or given, fields, caller, names=names, batch=caller and caller.turn)
         if isinstance(answer, Stop):
             if caller is not None and caller.tells:
                 raise _Told(answer.text)
@@ -201,10 +218,11 @@ def _guarded(tool: Any, run: Callable[..., Any], signature: inspect.Signature, b
             args, kwargs = (), answer.arguments
         with inside(answer), _calling(caller and replace(caller, called=None, tells=False)):
             result = run(*args, **kwargs)
-        bridge.ran(answer, result)
+        self.bridge.ran(answer, result)
         return result
 
-    return guarded
+
+# Read -----------------------------------------------------------------------------------------------------------------
 
 
 def _fields(
@@ -247,14 +265,15 @@ def _turn_of(agent: Any) -> object:
     return turn(vars(steps[-1]).setdefault(TURN, object())) if steps else None
 
 
-def _calls_forward(tool: Any) -> bool:
-    """Whether a call of the tool comes to its `forward`; a class with a `__call__` of its own may do anything."""
-    return getattr(type(tool), "__call__") is Tool.__call__  # noqa: B004, B009
+def _definer(kind: type, name: str) -> type:
+    """The class that a method comes from."""
+    return next(one for one in kind.__mro__ if name in vars(one))
 
 
-def _is_generator(function: Any) -> bool:
-    function = inspect.unwrap(function)
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+def _is_plain(function: Any) -> bool:
+    """Whether a call of the function acts, and not only what it gives back."""
+    inner = inspect.unwrap(function)
+    return not (is_async(inner) or inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner))
 
 
 def _imports(runs_code: Any) -> set[str]:
@@ -275,22 +294,16 @@ def _leads(thing: object) -> Iterable[object] | None:
 # React ----------------------------------------------------------------------------------------------------------------
 
 
-def _telling(agent: Any, run: Callable[..., Any], gating: _Gating) -> Callable[..., Any]:
-    """The tool calls of an agent: a denial is what the tool says."""
-
-    @functools.wraps(run)
-    def execute_tool_call(tool_name: str, arguments: Any) -> Any:
-        gating.late(tool for name, tool in agent.tools.items() if name == tool_name)
-        with _calling(_Caller(agent, _turn_of(agent), tool_name, tells=True)):
-            try:
-                return run(tool_name, arguments)
-            except _Told as told:
-                text = str(told)
-        if tool_name == ANSWER:  # whatever it returns would be the answer of the run
-            raise AgentToolExecutionError(text, agent.logger)
-        return text
-
-    return execute_tool_call
+def _telling(agent: Any, tool_name: str, run: Callable[[], Any]) -> Any:
+    """A call that the model makes as a tool call: a denial is what the tool says."""
+    with _calling(_Caller(agent, _turn_of(agent), tool_name, tells=True)):
+        try:
+            return run()
+        except _Told as told:
+            text = str(told)
+    if tool_name == ANSWER:  # whatever it returns would be the answer of the run
+        raise AgentToolExecutionError(text, agent.logger)
+    return text
 
 
 class _Step:
