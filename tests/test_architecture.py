@@ -39,7 +39,7 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ("adapters/fastmcp.py", "GateMiddleware.on_call_tool"): "an adapter is total, before the bridge as well",
     ("adapters/fastmcp.py", "GateMiddleware._batch"): "a session that can't be read has no batch; the bridge denies it",
     ("adapters/langchain.py", "_Guarded.read"): "arguments that can't be copied or read are malformed, which denies",
-    ("adapters/langchain.py", "_Gate.around"): "an adapter is total, before it comes to the bridge as well",
+    ("adapters/langchain.py", "PreactionMiddleware._around"): "the same, before it comes to the bridge",
     ("adapters/llama_index.py", "_Guarded.acall"): "the same: a run's store that can't be read denies",
     ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
     ("rest/send.py", "Sender._exchange"): "the port: whatever a transport raises is a failed exchange, and that denies",
