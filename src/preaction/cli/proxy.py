@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -15,6 +15,8 @@ from preaction.cli.failing import fail, say, told
 
 if TYPE_CHECKING:
     from preaction.adapters.mcp_proxy.upstream import Upstream
+
+NOT_STARTED: Final = "preaction: the server can't be started: {}"
 
 
 def proxy(
@@ -34,6 +36,9 @@ def proxy(
     session_from_meta: Annotated[
         bool, typer.Option("--session-from-meta", help="Believe the session in _meta; for hosts of your own.")
     ] = False,
+    accept: Annotated[
+        list[str] | None, typer.Option(help="A tool that the rules name and that this server need not have.")
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a request may wait without progress.")] = 600.0,
     print_config: Annotated[
         str | None, typer.Option(help="Print the settings for claude-desktop, cursor, vscode or claude-code, and end.")
@@ -53,6 +58,8 @@ def proxy(
         server = ["--", *command] if command else ["--upstream-url", str(upstream_url)]
         for header in upstream_header or ():
             server = ["--upstream-header", header, *server]
+        for tool in accept or ():
+            server = ["--accept", tool, *server]
         _print_config(print_config, name, rules, server, keys)
         return
     if missing := [variable for _, variable in headers if not os.environ.get(variable)]:
@@ -66,7 +73,7 @@ def proxy(
         Command(command, environ) if command else Url(str(upstream_url), {n: os.environ[v] for n, v in headers})
     )
     logging.basicConfig(level=logging.WARNING, format="preaction: %(message)s")
-    _serve(rules, upstream, http, unsafe_any_host, session, session_from_meta, timeout)
+    _serve(rules, upstream, http, unsafe_any_host, session, session_from_meta, timeout, accept or [])
 
 
 def _serve(
@@ -77,13 +84,16 @@ def _serve(
     session: str | None,
     from_meta: bool,
     timeout: float,
+    accept: list[str],
 ) -> None:
     import anyio
 
     from preaction.adapters.mcp_proxy.fronts import serve_stdio, session_from_meta
+    from preaction.errors import ConfigurationError
     from preaction.gate import ActionGate
 
-    options: dict[str, Any] = {"session_of": session_from_meta if from_meta else None, "silence_s": timeout}
+    session_of = session_from_meta if from_meta else None
+    options: dict[str, Any] = {"session_of": session_of, "silence_s": timeout, "accept": accept}
     with told(str(rules)):
         gate = ActionGate.from_file(rules)
     for line in (*gate.problems, *gate.warnings):
@@ -91,10 +101,13 @@ def _serve(
     if http is not None:
         from preaction.adapters.mcp_proxy.http import serve_http
 
-        with _listener(http, any_host) as listener:
-            anyio.run(
-                lambda: serve_http(gate, upstream, listener, lambda url: say(json.dumps({"url": url})), **options)
-            )
+        with _listener(http, any_host) as listener, told():
+            try:
+                anyio.run(
+                    lambda: serve_http(gate, upstream, listener, lambda url: say(json.dumps({"url": url})), **options)
+                )
+            except OSError as error:
+                fail(NOT_STARTED.format(error.strerror))
         return
 
     failed: list[str] = []
@@ -112,7 +125,9 @@ def _serve(
             try:
                 left = await serve_stdio(gate, upstream, session=session, **options)
             except OSError as error:
-                failed.append(f"preaction: the server can't be started: {error.strerror}")
+                failed.append(NOT_STARTED.format(error.strerror))
+            except ConfigurationError as error:
+                failed.append(f"preaction: {error}")
             tasks.cancel_scope.cancel()
         return left
 

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -15,8 +15,11 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import JSONRPCMessage, RequestId, jsonrpc_message_adapter
 
 from preaction.adapters._bridge import Bridge
-from preaction.adapters.mcp_proxy.relay import Params, Relay, Rounds
+from preaction.adapters.mcp_proxy.offered import Offered
+from preaction.adapters.mcp_proxy.relay import Relay
+from preaction.adapters.mcp_proxy.rounds import Params, Rounds
 from preaction.adapters.mcp_proxy.upstream import MAX_LINE, Upstream
+from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
 
 log = logging.getLogger("preaction")
@@ -40,16 +43,22 @@ async def serve_stdio(
     session: str | None = None,
     session_of: Callable[[Params], str | None] | None = None,
     silence_s: float = SILENCE_S,
+    accept: Iterable[str] = (),
 ) -> bool:
     """Serve one client over stdin and stdout until it leaves, or until the server is gone (then `False`).
 
     One process is one client, and so one session: `session`, or a random id. `session_of(params)` reads another one
-    off a call's params.
+    off a call's params. `accept` are names of the rules that the server need not have; raises `ConfigurationError` when
+    it lacks another one, as soon as the client is connected.
     """
+    offered = Offered(gate, accept)
     own = uuid.uuid4().hex if session is None else session
     bridge: Bridge[Params] = Bridge(gate, session=session_of, session_of=lambda _params: own)
     async with _own_stdio() as (arriving, leaving):
-        return await relay_streams(bridge, upstream, arriving, leaving, silence_s)
+        left = await relay_streams(bridge, upstream, arriving, leaving, silence_s, offered=offered)
+    if not left and gate.enforces and offered.refusal is not None:
+        raise ConfigurationError(offered.refusal)
+    return left
 
 
 @asynccontextmanager
@@ -129,8 +138,10 @@ async def relay_streams(
     leaving: Any,
     silence_s: float = SILENCE_S,
     rounds: Rounds | None = None,
+    offered: Offered | None = None,
 ) -> bool:
     """Between one client's streams of `SessionMessage` and a server of its own. Whether it was the client that left."""
+    rounds, offered = rounds or Rounds(), offered or Offered(bridge.gate)
     left = False
 
     async def to_client(message: JSONRPCMessage, about: RequestId | None) -> None:
@@ -138,7 +149,7 @@ async def relay_streams(
             await leaving.send(SessionMessage(message, ServerMessageMetadata(related_request_id=about)))
 
     async with upstream.connect() as server, anyio.create_task_group() as tasks:
-        relay = Relay(bridge, to_client, server.send, tasks, silence_s, rounds or Rounds())
+        relay = Relay(bridge, to_client, server.send, tasks, silence_s, rounds, offered)
 
         async def down() -> None:
             async for message in server.messages():

@@ -9,12 +9,13 @@ import logging
 import signal
 import socket
 import uuid
-from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, Final
 
 import anyio
 import uvicorn
+from mcp import Client
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER, StreamableHTTPServerTransport
 from mcp.server.transport_security import (
     RequestBodyLimitMiddleware,
@@ -36,9 +37,12 @@ from starlette.responses import Response
 
 from preaction.adapters._bridge import Bridge
 from preaction.adapters.mcp_proxy.fronts import SILENCE_S, relay_streams
-from preaction.adapters.mcp_proxy.relay import INVALID_REQUEST, Params, Rounds
+from preaction.adapters.mcp_proxy.offered import LIST_S, Offered
+from preaction.adapters.mcp_proxy.relay import INVALID_REQUEST
+from preaction.adapters.mcp_proxy.rounds import Params, Rounds
 from preaction.adapters.mcp_proxy.shared import Shared
 from preaction.adapters.mcp_proxy.upstream import Command, Upstream
+from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
 
 log = logging.getLogger("preaction")
@@ -62,7 +66,10 @@ class HttpFront:
         hosts: list[str],
         session_of: Callable[[Params], str | None] | None = None,
         silence_s: float = SILENCE_S,
+        accept: Iterable[str] = (),
     ) -> None:
+        self._accept = frozenset(accept)
+        self._offered = Offered(gate, self._accept)
         self._gate = gate
         self._upstream = upstream
         self._alone = Shared(upstream) if isinstance(upstream, Command) else upstream
@@ -78,13 +85,35 @@ class HttpFront:
         self._tasks: Any = None
 
     async def run(self, serve: Callable[[], Any]) -> None:
-        """Serve until `serve()` returns, then end every session and its server."""
+        """Serve until `serve()` returns, then end every session and its server.
+
+        Raises `ConfigurationError` when the server lacks a tool that the rules name and that isn't accepted.
+        """
+        await self._look()
+        if self._gate.enforces and self._offered.refusal is not None:
+            raise ConfigurationError(self._offered.refusal)
         async with AsyncExitStack() as stack:
             if isinstance(self._alone, Shared):
                 await stack.enter_async_context(self._alone.running())
             async with anyio.create_task_group() as self._tasks:
                 await serve()
                 self._tasks.cancel_scope.cancel()
+
+    async def _look(self) -> None:
+        """Ask the server once what it offers. One that can't say now is asked again when a client comes."""
+        try:
+            with anyio.fail_after(LIST_S):
+                async with Client(_streams(self._upstream)) as client:
+                    cursor: str | None = None
+                    while True:
+                        listed = await client.list_tools(cursor=cursor)
+                        page = listed.model_dump(by_alias=True, exclude_none=True)
+                        if (cursor := self._offered.page(cursor, page)) is None:
+                            return
+        except (FileNotFoundError, PermissionError):
+            raise  # no such command: it won't be there later either
+        except Exception as error:  # noqa: BLE001
+            log.warning("the MCP server's tools could not be listed yet: %s", type(error).__name__)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one HTTP request."""
@@ -107,7 +136,9 @@ class HttpFront:
         elif (transport := self._sessions.get(session_id)) is None:
             await _refusal("Session not found", 404)(scope, receive, send)
         else:
-            await transport.handle_request(scope, receive, send)
+            # Nothing is kept to be sent again, so a client that would resume a stream gets a new one.
+            headers = [each for each in scope["headers"] if each[0].lower() != b"last-event-id"]
+            await transport.handle_request({**scope, "headers": headers}, receive, send)
 
     # With a handshake -------------------------------------------------------------------------------------------------
 
@@ -141,7 +172,8 @@ class HttpFront:
             task_status.started()
             try:
                 with transport.idle_scope or anyio.CancelScope():
-                    await relay_streams(bridge, self._upstream, arriving, leaving, self._silence_s)
+                    offered = Offered(self._gate, self._accept)
+                    await relay_streams(bridge, self._upstream, arriving, leaving, self._silence_s, offered=offered)
             except (OSError, ExceptionGroup) as error:
                 log.error("a session with the MCP server failed: %s", type(error).__name__)  # noqa: TRY400
             finally:
@@ -176,7 +208,9 @@ class HttpFront:
 
             async def relay() -> None:
                 async with leaving:
-                    await relay_streams(bridge, self._alone, arriving, leaving, self._silence_s, self._rounds)
+                    await relay_streams(
+                        bridge, self._alone, arriving, leaving, self._silence_s, self._rounds, self._offered
+                    )
 
             async def left() -> None:
                 while (await receive())["type"] != "http.disconnect":
@@ -187,6 +221,28 @@ class HttpFront:
             tasks.start_soon(left)
             await _answer(message, out, scope, receive, send)
             tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _streams(upstream: Upstream) -> AsyncIterator[Any]:
+    """A server as the SDK's client takes one."""
+    into, arriving = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    leaving, out = anyio.create_memory_object_stream[SessionMessage](0)
+    async with upstream.connect() as server, into, arriving, leaving, out, anyio.create_task_group() as tasks:
+
+        async def up() -> None:
+            async for sent in out:
+                await server.send(sent.message)
+
+        async def down() -> None:
+            async with into:
+                async for message in server.messages():
+                    await into.send(SessionMessage(message))
+
+        tasks.start_soon(up)
+        tasks.start_soon(down)
+        yield arriving, leaving
+        tasks.cancel_scope.cancel()
 
 
 async def _read(request: Request) -> JSONRPCRequest | Response:
@@ -249,11 +305,17 @@ async def serve_http(
     *,
     session_of: Callable[[Params], str | None] | None = None,
     silence_s: float = SILENCE_S,
+    accept: Iterable[str] = (),
 ) -> None:
-    """Serve at `/mcp` on a socket that listens, until told to stop. `on_ready` is called with the URL."""
+    """Serve at `/mcp` on a socket that listens, until told to stop. `on_ready` is called with the URL.
+
+    `accept` are names of the rules that the server need not have; raises `ConfigurationError` when it lacks another
+    one.
+    """
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    front = HttpFront(gate, upstream, hosts=[shown, f"localhost:{port}"], session_of=session_of, silence_s=silence_s)
+    hosts = [shown, f"localhost:{port}"]
+    front = HttpFront(gate, upstream, hosts=hosts, session_of=session_of, silence_s=silence_s, accept=accept)
     config = uvicorn.Config(
         front, lifespan="off", log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=2
     )

@@ -5,10 +5,11 @@ by one. Only `tools/call` is judged; results of the decision and output-check to
 them. A request that can't be answered any more is answered with an error.
 """
 
-import json
+import itertools
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ from mcp_types import (
 )
 
 from preaction.adapters._bridge import Bridge, Go, Stop
+from preaction.adapters.mcp_proxy.offered import LIST_S, MAX_PAGES, Offered
+from preaction.adapters.mcp_proxy.rounds import Params, Rounds
 
 log = logging.getLogger("preaction")
 
@@ -34,13 +37,12 @@ INTERNAL_ERROR: Final = -32603
 SERVER_GONE: Final = -32000
 MAX_OPEN: Final = 1_000
 """Requests that may wait for their answer at one time, in each direction."""
-MAX_ROUNDS: Final = 1_000
-"""Calls whose server asked for more input, and that are remembered until they are continued."""
 PROTOCOL_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+NO_SESSION: Final = frozenset(("initialize", "server/discover", "ping"))
+"""Requests that a client makes before it knows whether there is a session."""
 LONG: Final = frozenset(("subscriptions/listen",))
 """Requests that stay open for as long as the client likes."""
 
-Params = Mapping[str, Any]
 ToClient = Callable[[JSONRPCMessage, RequestId | None], Awaitable[None]]
 ToServer = Callable[[JSONRPCMessage], Awaitable[None]]
 
@@ -58,30 +60,12 @@ class Waiting:
     cancelled: bool = False
 
 
-class Rounds:
-    """Calls that were let through and whose server asked for more input, by what the client sends to continue them."""
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[str | None, str], str] = {}
-
-    def opened(self, session_id: str | None, state: str, params: Params) -> None:
-        """The server answered this call with a question."""
-        self._open[session_id, state] = _call_key(params)
-        while len(self._open) > MAX_ROUNDS:
-            del self._open[next(iter(self._open))]
-
-    def continues(self, session_id: str | None, params: Params) -> bool:
-        """Whether this is the next round of such a call, with the same arguments; each is continued once."""
-        state = params.get("requestState")
-        return isinstance(state, str) and self._open.pop((session_id, state), None) == _call_key(params)
-
-
 class Relay:
     """Passes messages on between one client and one server.
 
     `to_client(message, about)` and `to_server(message)` send; `about` is the request of the client that a message of
     the server most likely belongs to. `silence_s` is how long a request may wait without an answer or progress.
-    `rounds` are shared where the next round of a call comes through another relay.
+    `rounds` and `offered` are shared where one client comes through several relays.
     """
 
     def __init__(
@@ -92,6 +76,7 @@ class Relay:
         tasks: TaskGroup,
         silence_s: float,
         rounds: Rounds,
+        offered: Offered,
     ) -> None:
         self._bridge = bridge
         self._to_client = to_client
@@ -101,7 +86,11 @@ class Relay:
         self._waiting: dict[RequestId, Waiting] = {}
         self._asked: set[RequestId] = set()
         self._rounds = rounds
-        self._warned = False
+        self._offered = offered
+        self._own: dict[RequestId, Any] = {}
+        self._numbers = itertools.count(1)
+        self._meta: Params = {}
+        self._rolling = self._again = False
         self._gone: str | None = None
 
     # From the client --------------------------------------------------------------------------------------------------
@@ -116,6 +105,8 @@ class Relay:
             case JSONRPCNotification():
                 if is_finite(message.params):
                     await self._to_server(message)
+                if message.method == "notifications/initialized":
+                    self._ready({})
             case JSONRPCResponse() | JSONRPCError():
                 if message.id in self._asked:  # an answer that nobody asked for could be taken for another's
                     self._asked.discard(message.id)
@@ -126,7 +117,11 @@ class Relay:
             await self._refuse(message.id, INVALID_REQUEST, why)
             return
         params = message.params or {}
-        waiting = Waiting(message.method, _token(params), anyio.current_time() + self._silence_s, params=params)
+        if message.method not in NO_SESSION and PROTOCOL_KEY in _meta(params):
+            self._ready({"_meta": {name: each for name, each in _meta(params).items() if name != "progressToken"}})
+        waiting = Waiting(
+            message.method, _meta(params).get("progressToken"), anyio.current_time() + self._silence_s, params=params
+        )
         if message.method in LONG:
             waiting.ends = math.inf
         self._waiting[message.id] = waiting
@@ -140,7 +135,7 @@ class Relay:
         """Why a request is not passed on at all."""
         if self._gone is not None:
             return self._gone
-        if message.id in self._waiting:  # its answer could be recorded as that of the other
+        if message.id in self._waiting or message.id in self._own:  # its answer could be recorded as that of the other
             return "a request with this id is still open"
         if len(self._waiting) >= MAX_OPEN:
             return f"{MAX_OPEN} requests are open already"
@@ -173,6 +168,9 @@ class Relay:
             return "a tools/call names its tool"
         if arguments is not None and not isinstance(arguments, dict):
             return "the arguments of a tools/call are one object"
+        if self._bridge.gate.enforces and (doubt := await self._offered.doubt(tool)) is not None:
+            log.error("a call of %r was denied, since it may be a tool that the rules name otherwise", tool)
+            return Stop(doubt)
         answer = await self._bridge.aask(tool, {} if arguments is None else arguments, params)
         verdict = answer.verdict if isinstance(answer, Stop) else None
         if (
@@ -216,6 +214,8 @@ class Relay:
                 self._asked.add(message.id)
                 await self._to_client(message, self._about(message.params))
             case JSONRPCNotification():
+                if message.method == "notifications/tools/list_changed":
+                    self._call_roll()
                 if message.method == "notifications/cancelled":
                     cancelled = (message.params or {}).get("requestId")
                     if isinstance(cancelled, int | str):
@@ -224,6 +224,10 @@ class Relay:
                     await self._to_client(message, self._about(message.params))
 
     async def _answered(self, message: JSONRPCResponse | JSONRPCError) -> None:
+        if message.id is not None and (own := self._own.pop(message.id, None)) is not None:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # too late
+                own.send_nowait(message)
+            return
         waiting = self._waiting.pop(message.id, None) if message.id is not None else None
         if waiting is None or message.id is None:
             log.warning("the MCP server answered a request that nobody made")
@@ -235,25 +239,19 @@ class Relay:
             await self._to_client(message, message.id)
 
     def _note(self, waiting: Waiting, result: dict[str, Any]) -> None:
-        if waiting.method == "tools/list":
-            self._listed(waiting, result)
+        if waiting.method == "tools/list" and not self._offered.asking:
+            self._offered.page(waiting.params.get("cursor"), result)
+        elif waiting.method == "tasks/result" and (go := self._rounds.finished(waiting.params)) is not None:
+            self._bridge.ran(go, result)
         if waiting.go is None:
             return
         if result.get("resultType", "complete") == "complete":
-            if "task" not in result:  # a task was started: there is no result yet
+            if "task" in result:  # there is no result yet
+                self._rounds.started(result["task"], waiting.go)
+            else:
                 self._bridge.ran(waiting.go, result)
         elif isinstance(state := result.get("requestState"), str):
             self._rounds.opened(waiting.go.session_id, state, waiting.params)
-
-    def _listed(self, waiting: Waiting, result: Mapping[str, Any]) -> None:
-        """Say once when the whole list lacks a tool that the rules name: its name may be spelled differently."""
-        if self._warned or result.get("nextCursor") or waiting.params.get("cursor"):
-            return
-        self._warned = True
-        tools = result.get("tools")
-        names = {tool.get("name") for tool in tools if isinstance(tool, dict)} if isinstance(tools, list) else set()
-        if missing := sorted(self._bridge.gate.known_tools - names):
-            log.warning("the MCP server has no tool called %s", ", ".join(missing))
 
     def _about(self, params: Params | None) -> RequestId | None:
         """The request that a message of the server belongs to: by its progress token, else the latest one."""
@@ -263,6 +261,60 @@ class Relay:
                 waiting.ends = max(waiting.ends, anyio.current_time() + self._silence_s)
                 return request_id
         return next((one for one in reversed(self._waiting) if not self._waiting[one].cancelled), None)
+
+    # What the server offers -------------------------------------------------------------------------------------------
+
+    def _ready(self, meta: Params) -> None:
+        """The client may make requests now, and so may we."""
+        self._meta = meta
+        if not self._offered.asked:
+            self._call_roll(first=True)
+
+    def _call_roll(self, *, first: bool = False) -> None:
+        self._offered.changing()
+        if self._rolling:
+            self._again = True
+        else:
+            self._rolling = True
+            self._tasks.start_soon(self._roll, first)
+
+    async def _roll(self, first: bool) -> None:
+        """List the server's tools, without waiting for the client to; a first list that lacks a name ends it all."""
+        try:
+            await self._list()
+            while self._again:  # the list changed meanwhile
+                self._again = False
+                self._offered.changing()
+                await self._list()
+        finally:
+            self._rolling = False
+            self._offered.settle()
+        if self._offered.missing is None:
+            log.error("the MCP server does not list its tools; those that the rules don't name are denied")
+        if first and self._bridge.gate.enforces and self._offered.refusal is not None:
+            await self.ended(self._offered.refusal)
+            self._tasks.cancel_scope.cancel()
+
+    async def _list(self) -> None:
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            given = {} if cursor is None else {"cursor": cursor}
+            answer = await self._ask("tools/list", {**self._meta, **given})
+            if not isinstance(answer, JSONRPCResponse):
+                return
+            cursor = self._offered.page(cursor, answer.result)
+            if cursor is None:
+                return
+
+    async def _ask(self, method: str, params: Params) -> JSONRPCMessage | None:
+        """A request of our own; None when the server doesn't answer in time."""
+        own = f"preaction-{next(self._numbers)}"
+        into, out = anyio.create_memory_object_stream[JSONRPCMessage](1)
+        self._own[own] = into
+        with into, out, anyio.move_on_after(LIST_S):
+            await self._to_server(JSONRPCRequest(jsonrpc="2.0", id=own, method=method, params=dict(params)))
+            return await out.receive()
+        return None
 
     # When no answer comes ---------------------------------------------------------------------------------------------
 
@@ -305,22 +357,19 @@ def _finite_answer(message: JSONRPCResponse | JSONRPCError) -> JSONRPCResponse |
     return _error(message.id, INTERNAL_ERROR, "the answer holds a number that is not finite")
 
 
-def _token(params: Params) -> object:
+def _meta(params: Params) -> Params:
     meta = params.get("_meta")
-    return meta.get("progressToken") if isinstance(meta, dict) else None
-
-
-def _call_key(params: Params) -> str:
-    return json.dumps([params.get("name"), params.get("arguments") or {}], sort_keys=True)
+    return meta if isinstance(meta, dict) else {}
 
 
 def _error(request_id: RequestId | None, code: int, why: str) -> JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=f"preaction: {why}"))
 
 
-def _denied(request_id: RequestId, text: str, params: Params) -> JSONRPCResponse:
+def _denied(request_id: RequestId, text: str, params: Params) -> JSONRPCResponse | JSONRPCError:
+    if "task" in params:  # who asks for a task reads no other result
+        return JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=INVALID_REQUEST, message=text))
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
-    meta = params.get("_meta")
-    if isinstance(meta, dict) and PROTOCOL_KEY in meta:  # since 2026-07-28 a result says that it is one
+    if PROTOCOL_KEY in _meta(params):  # since 2026-07-28 a result says that it is one
         result["resultType"] = "complete"
     return JSONRPCResponse(jsonrpc="2.0", id=request_id, result=result)
