@@ -21,7 +21,18 @@ from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent, HookProvider,
 from strands.models import Model
 from strands.session.file_session_manager import FileSessionManager
 
-from adapters.around import canned_server, cost, import_without, run_example, run_page
+from adapters.around import (
+    FAILURES,
+    HANGS,
+    broken,
+    canned_server,
+    changing,
+    cost,
+    import_without,
+    run_example,
+    run_page,
+    undecided,
+)
 from adapters.contract import (
     BODY,
     CHECK,
@@ -40,7 +51,7 @@ from adapters.contract import (
     as_json,
     reply,
 )
-from preaction import ConfigurationError
+from preaction import ConfigurationError, denial_text
 from preaction.adapters._bridge import FAILED
 from preaction.adapters.strands import install
 
@@ -153,6 +164,143 @@ class Hook(HookProvider):
         registry.add_callback(self.event, self.does, **self.order)
 
 
+class HookGate(HookProvider):
+    """A gate as one would write it: it asks before a tool by the name that was called, and records after it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    def register_hooks(self, registry: HookRegistry, **_: Any) -> None:
+        registry.add_callback(BeforeToolCallEvent, self.before)
+        registry.add_callback(AfterToolCallEvent, self.after)
+
+    def before(self, event: Any) -> None:
+        verdict = self.desk.gate.check(SESSION, event.tool_use["name"], event.tool_use["input"])
+        if verdict.blocks:
+            event.cancel_tool = denial_text(verdict)
+
+    def after(self, event: Any) -> None:
+        if self.desk.gate.records(event.tool_use["name"]):
+            self.desk.gate.record_result(SESSION, event.tool_use["name"], None, event.result["content"][0]["text"])
+
+
+def run_bare(desk: Desk, turns: Turns, **more: Any) -> tuple[str, Agent]:
+    """What comes of it without the adapter: the answer, or the name of what was raised."""
+    agent = agent_of(tools_of(desk), turns, **more)
+    try:
+        return str(agent("hi")).strip(), agent
+    except Exception as error:
+        return type(error).__name__, agent
+
+
+def cancels(value: Any) -> Callable[[Any], None]:
+    def hook(event: Any) -> None:
+        event.cancel_tool = value
+
+    return hook
+
+
+async def denies(event: Any) -> None:
+    event.cancel_tool = "denied"
+
+
+class Awaitable:
+    async def __call__(self, event: Any) -> None:
+        await denies(event)
+
+
+def raises(event: Any) -> None:
+    raise RuntimeError("secret")
+
+
+@pytest.mark.parametrize(
+    ("hook", "ended", "ran", "said"),
+    [
+        (raises, "EventLoopException", 0, None),
+        (lambda _: "denied", "done", 1, None),  # what a hook returns is ignored
+        (cancels(""), "done", 1, None),  # a denial without a text is none
+        (cancels(None), "done", 1, None),
+        (cancels(True), "done", 0, "tool cancelled by user"),
+        (cancels({"error": "denied"}), "done", 0, "tool cancelled by user"),
+        (Awaitable(), "done", 1, None),  # never awaited
+        (lambda event: denies(event), "done", 1, None),  # nor is this
+        (denies, "done", 0, "denied"),
+    ],
+)
+def test_bare_what_a_hook_does_wrong_lets_the_tool_run_or_ends_the_run(
+    hook: Any, ended: str, ran: int, said: str | None
+) -> None:
+    bare = Desk()
+    answer, agent = run_bare(bare, [[reply(OTHER)]], hooks=[Hook(hook)])
+    assert (answer, len(bare.replies())) == (ended, ran)
+    assert said is None or told(agent) == [said]
+
+
+@pytest.mark.parametrize("what", [what for what in FAILURES if FAILURES[what] is not HANGS])
+def test_whatever_a_gate_does_wrong_the_adapter_denies(what: str) -> None:
+    desk = broken(Desk().prepared(), FAILURES[what])
+    agent = play(desk, [[reply()]])
+    assert desk.replies() == []
+    assert told(agent) == [FAILED]
+
+
+def test_a_hook_after_the_tool_that_raises_ends_the_run_and_a_result_that_can_t_be_recorded_does_not() -> None:
+    answer, _ = run_bare(bare := Desk(), [[reply()]], hooks=[Hook(raises, after=True)])
+    assert (answer, len(bare.replies())) == ("EventLoopException", 1)
+
+    desk = undecided()
+
+    def lost(*_: Any) -> None:
+        raise RuntimeError("secret")
+
+    vars(desk.gate).update(record_result=lost)
+    agent = play(desk, [[ToolCall(DECIDE, {"entity_id": TICKET})], [reply()]])
+    assert told(agent)[1] == FAILED
+
+
+def test_the_hook_after_a_tool_does_not_mean_that_it_ran() -> None:
+    seen: list[str] = []
+    hooks = [Hook(cancels("denied")), Hook(lambda event: seen.append(event.tool_use["name"]), after=True)]
+    run_bare(bare := Desk(), [[reply()], [ToolCall("unknown", {})]], hooks=hooks)
+    assert seen == [REPLY, "unknown"]
+    assert bare.ran == []
+
+
+def test_an_intervention_s_denial_is_lifted_by_a_later_hook_and_the_adapter_s_is_not() -> None:
+    interventions = pytest.importorskip("strands.interventions", reason="this version has none")
+
+    class Denies(interventions.InterventionHandler):
+        name = "denies"
+
+        def before_tool_call(self, event: Any, **_: Any) -> Any:
+            return interventions.Deny(reason="no")
+
+    for order, ran in ((0, 0), (91, 1)):
+        run_bare(bare := Desk(), [[reply(OTHER)]], hooks=[Hook(cancels(False), order=order)], interventions=[Denies()])
+        assert len(bare.replies()) == ran
+    desk = Desk()
+    play(desk, [[reply(OTHER)]], hooks=[Hook(cancels(False), order=91)])
+    assert desk.replies() == []
+
+
+def test_arguments_that_change_while_the_gate_checks_do_not_reach_the_body() -> None:
+    for gated in (False, True):
+        held: list[dict[str, Any]] = []
+        hold = Hook(lambda event, held=held: held.append(event.tool_use["input"]))
+        desk = changing(held)
+        if gated:
+            play(desk, [[reply()]], hooks=[hold])
+        else:
+            run_bare(desk, [[reply()]], hooks=[hold, HookGate(desk)])
+        assert desk.replies() == [{"ticket_id": TICKET if gated else OTHER, "body": BODY}]
+
+
+def test_a_name_that_comes_twice_is_checked_as_it_runs() -> None:
+    text = f'{{"ticket_id": "{OTHER}", "ticket_id": "{TICKET}", "body": "{BODY}"}}'
+    play(desk := Desk().prepared(), [[ToolCall(REPLY, text)]])
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+
+
 def to_another_ticket(event: Any) -> None:
     if event.tool_use["name"] == REPLY:
         event.tool_use["input"]["ticket_id"] = OTHER
@@ -186,11 +334,24 @@ def test_a_hook_can_not_lift_a_denial() -> None:
     assert agent.model.told[0]["status"] == "error"
 
 
+def to_reply(agent: Agent) -> Callable[[Any], None]:
+    def swap(event: Any) -> None:
+        event.selected_tool = agent.tool_registry.registry[REPLY]
+        event.tool_use = {**event.tool_use, "input": {"ticket_id": OTHER, "body": BODY}}
+
+    return swap
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_hook_that_puts_another_tool_in_is_seen(known: bool) -> None:
     desk = Desk().prepared()
     tools = tools_of(desk)
     body = tools[0] if known else tool(desk.helpdesk_reply)
+    bare = agent_of(tools_of(other := Desk()), [[ToolCall(LOOK, {"ticket_id": TICKET})]])
+    bare.hooks.add_hook(HookGate(other))  # which goes by the name that was called
+    bare.hooks.add_callback(BeforeToolCallEvent, to_reply(bare))
+    bare("hi")
+    assert len(other.replies()) == 1
 
     def swap(event: Any) -> None:
         event.selected_tool = body
@@ -290,13 +451,18 @@ def test_arguments_that_do_not_parse_come_as_none_at_all() -> None:
 
 
 def test_a_decision_that_a_hook_makes_up_is_not_recorded() -> None:
-    desk = Desk()
+    desk = undecided()
     made_up = json.dumps(desk.authority.decide(TICKET))
 
     def pretend(event: Any) -> None:
         if event.tool_use["name"] == DECIDE:
             event.cancel_tool = made_up
 
+    run_bare(desk, [[ToolCall(DECIDE, {"entity_id": TICKET})], [reply()]], hooks=[Hook(pretend), HookGate(desk)])
+    assert len(desk.replies()) == 1  # a hook after a tool that never ran recorded it
+
+    desk = Desk()
+    made_up = json.dumps(desk.authority.decide(TICKET))
     agent = play(desk, [[ToolCall(DECIDE, {"entity_id": TICKET})], [reply()]], hooks=[Hook(pretend)])
     assert told(agent)[0] == made_up  # the model was shown it
     assert "no decision" in told(agent)[1]
@@ -354,9 +520,13 @@ def test_a_direct_call_is_gated_too() -> None:
 def test_calls_of_one_turn_that_run_one_after_the_other_are_one_batch_too() -> None:
     from strands.tools.executors import SequentialToolExecutor
 
-    desk = Desk()
     decide, check = ToolCall(DECIDE, {"entity_id": TICKET}), ToolCall(CHECK, {"body": BODY})
-    agent = play(desk, [[decide, check, reply()], [reply()]], tool_executor=SequentialToolExecutor())
+    one_by_one: Any = {"tool_executor": SequentialToolExecutor()}
+    run_bare(bare := undecided(), [[decide, reply()]], hooks=[HookGate(bare)], **one_by_one)
+    assert len(bare.replies()) == 1  # the model had not seen what was decided
+
+    desk = Desk()
+    agent = play(desk, [[decide, check, reply()], [reply()]], **one_by_one)
     assert "no decision" in told(agent)[2]
     assert len(desk.replies()) == 1
 
@@ -390,12 +560,20 @@ def test_what_an_agent_as_a_tool_decides_counts_for_its_own_next_turn() -> None:
     assert len(desk.replies()) == 1
 
 
-def test_the_agents_of_a_graph_are_gated() -> None:
-    desk = Desk().prepared()
-    worker = agent_of(tools_of(desk), [[reply(OTHER)], [reply()]], name="worker")
+def graph_of(worker: Agent) -> Any:
     builder = strands.multiagent.GraphBuilder()
     builder.add_node(worker, "worker")
-    graph = builder.build()
+    return builder.build()
+
+
+def test_the_agents_of_a_graph_are_gated() -> None:
+    bare = Desk()
+    graph_of(agent_of(tools_of(bare), [[reply()]], name="worker"))("hi")
+    assert len(bare.replies()) == 1  # a graph has no gate of its own
+
+    desk = Desk().prepared()
+    worker = agent_of(tools_of(desk), [[reply(OTHER)], [reply()]], name="worker")
+    graph = graph_of(worker)
     install(graph, desk.gate, session=of_the_chat)
     graph("hi", invocation_state={"chat": SESSION})
     assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
@@ -494,6 +672,10 @@ def test_tools_of_an_mcp_server_are_gated_and_its_results_recorded(prefix: str |
     client = MCPClient(lambda: stdio_client(server), prefix=prefix, startup_timeout=60)
     try:
         named = [[ToolCall(front + call.name, call.arguments) for call in turn] for turn in turns]
+        if prefix:  # a gate in a hook, which knows the tool by its own name, lets it through
+            agent_of([client], named[:1], hooks=[HookGate(desk)])("hi")
+            assert len(ran.read_text("utf-8").splitlines()) == 1
+            ran.unlink()
         agent = play(desk, named, tools=[client])
     finally:
         client.stop(None, None, None)
