@@ -969,8 +969,13 @@ def test_without_its_runtime_the_adapter_says_what_to_install() -> None:
 
 async def test_what_the_adapter_adds_to_a_check() -> None:
     desk = Desk().prepared()
-    bare = function_tool(desk.helpdesk_reply)
-    guarded = install(desk_agent(desk), desk.gate).tools[0]
+
+    async def helpdesk_reply(ticket_id: str, body: str) -> str:  # a plain function would be timed with its thread
+        """Reply."""
+        return desk.helpdesk_reply(ticket_id, body)
+
+    bare = function_tool(helpdesk_reply)
+    guarded = install(desk_agent(desk, tools=[bare, *tools_of(desk)[1:]]), desk.gate).tools[0]
     assert isinstance(guarded, FunctionTool)
     raw = as_json({"ticket_id": TICKET, "body": BODY})
     context: Any = ToolContext(
