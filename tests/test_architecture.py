@@ -29,7 +29,8 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ("adapters/_bridge.py", "Bridge.ask"): "an adapter is total: whatever fails in it, the call is denied (A2)",
     ("adapters/_bridge.py", "Bridge.aask"): "the same, in an event loop",
     ("adapters/_bridge.py", "Bridge.ran"): "a result that can't be recorded denies its session from then on",
-    ("adapters/agno.py", "_Call.__init__"): "a call that can't be read is malformed, which denies",
+    ("adapters/agno.py", "_Gating.at_start.look_again"): "a run whose tools can't be guarded ends",
+    ("adapters/_agno_call.py", "Call.__init__"): "a call that can't be read is malformed, which denies",
     ("adapters/claude_agent_sdk.py", "_Guard.before"): "an adapter is total, before it comes to the bridge as well",
     ("adapters/claude_agent_sdk.py", "_Guard.call"): "the same, at the handler",
     (
@@ -41,6 +42,10 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ("adapters/langchain.py", "_Guarded.read"): "arguments that can't be copied or read are malformed, which denies",
     ("adapters/langchain.py", "PreactionMiddleware._around"): "the same, before it comes to the bridge",
     ("adapters/llama_index.py", "_Guarded.acall"): "the same: a run's store that can't be read denies",
+    (
+        "adapters/mcp_proxy/http.py",
+        "HttpFront._look",
+    ): "a server that can't list its tools is asked again; until then all that the rules don't name is denied",
     ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
     ("rest/send.py", "Sender._exchange"): "the port: whatever a transport raises is a failed exchange, and that denies",
     ("rest/send.py", "AsyncSender._exchange"): "the same, for an event loop",
