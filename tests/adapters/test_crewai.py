@@ -56,10 +56,7 @@ from preaction._core.facts import Verify
 from preaction.adapters import crewai as adapter
 from preaction.adapters.crewai import Call, install
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # the runtime's own
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the runtime's own
 
 DONE = "All done."
 REMINDER = "\n\n\nYou ONLY have access to"  # the runtime's own, after every third call
@@ -484,10 +481,13 @@ def test_a06_a_crew_s_id_is_no_session_but_a_resolver_may_say_one() -> None:
         asked.append(call)
         return SESSION
 
-    runner = crew(agent(stub([[reply()]]), tools_of(desk)))
+    runner = crew(agent(stub([[reply()], [], WRONG]), tools_of(desk)))
     play(install(runner, desk.gate, session=session), desk, session=None)
     assert len(desk.replies()) == 1
     assert (asked[0].agent, asked[0].task, asked[0].crew) == (runner.agents[0], runner.tasks[0], runner)
+    crew_id = runner.id
+    assert "no decision" in play(runner, desk, session=None).told[-1]
+    assert asked[-1].crew.id == crew_id  # one id for every conversation
     alone = agent(stub([[reply()]]), tools_of(desk))
     play(install(alone, desk.gate, session=session), desk, session="another")
     assert len(desk.replies()) == 2
@@ -512,6 +512,16 @@ def test_a05_the_first_turn_of_the_next_run_is_another_batch(calls: bool) -> Non
     play(runner, desk)
     play(runner, desk)
     assert len(desk.replies()) == 1
+
+
+@pytest.mark.parametrize("calls", [True, False])
+def test_a05_the_older_executor_has_turns_too(calls: bool) -> None:
+    older = pytest.importorskip("crewai.agents.crew_agent_executor", reason="CrewAI no longer has it")
+    desk = Desk()
+    turns = [DECIDES, CHECKS, [reply()]] if not calls else [[*DECIDES, reply()], CHECKS, [reply()]]
+    seen = played(desk, *turns, calls=calls, executor_class=older.CrewAgentExecutor)
+    assert len(desk.replies()) == 1
+    assert calls == ("no decision" in seen.told[1])
 
 
 def test_a05_a_step_of_a_plan_has_turns_of_its_own() -> None:
@@ -544,6 +554,24 @@ def test_a05_an_agent_that_a_tool_runs_decides_within_the_outer_turn() -> None:
     seen = play(install(crew(outer), desk.gate), desk)
     assert "no decision" in seen.told[1]
     assert len(desk.replies()) == 1
+
+
+def test_a05_what_a_tool_s_own_code_calls_one_after_the_other_counts_there_and_not_beside_it() -> None:
+    desk, said = Desk(), list[str]()
+    tools = tools_of(desk)
+
+    @tool("answer")
+    def answer(ticket_id: str) -> str:
+        """Decide, check and reply."""
+        tools[1].run(entity_id=ticket_id)
+        tools[2].run(body=BODY)
+        said.append(tools[0].run(ticket_id=ticket_id, body=BODY))
+        return said[-1]
+
+    runner = crew(agent(stub([[ToolCall("answer", {"ticket_id": TICKET}), reply()]]), [answer, *tools]))
+    seen = play(install(runner, desk.gate), desk)
+    assert said == [f"sent on {TICKET}"]
+    assert "no decision" in seen.told[1]
 
 
 def test_a08_agents_tasks_managers_and_what_a_tool_holds_are_covered() -> None:

@@ -81,7 +81,11 @@ def _where() -> tuple[Call, object]:
     if messages is None:  # a step of a plan has its own conversation
         kept = (frame.f_locals.get("messages") for own, frame in frames if own is executor)
         messages = next((one for one in kept if one is not None), ())
-    return Call(executor.agent, executor.task, executor.crew), turn(_turn(messages))
+    which = _turn(messages)
+    here = turn(which)
+    if len(here.path) > 1 and here.path[-2][1] == which:  # code in the body of a tool of this very turn calls
+        here = turn(object())
+    return Call(executor.agent, executor.task, executor.crew), here
 
 
 def _stack() -> Iterator[FrameType]:
@@ -99,9 +103,10 @@ def _self(frame: FrameType) -> object:
 def _turn(messages: Iterable[Any]) -> object:
     """The message whose calls are being made; without one the model writes calls as text, and one in a turn."""
     for message in reversed(list(messages)):
-        if message.get("role") == "assistant" and message.get("tool_calls"):
+        role = message.get("role")
+        if role == "assistant" and message.get("tool_calls"):
             return _Once(message)
-        if message.get("role") != "tool":
+        if role != "tool":
             break
     return _Once(object())
 
