@@ -646,6 +646,15 @@ def test_a05_what_one_piece_of_code_decides_counts_for_the_next() -> None:
     assert len(desk.replies()) == 1
 
 
+def test_a05_what_calls_of_one_turn_decide_counts_for_the_next() -> None:
+    desk = Desk()
+    turns = [[DECIDES, CHECKS, reply()], [reply()]]
+    play(desk, agent := calling(tools_of(desk), turns, max_tool_threads=1))  # one after the other, in threads still
+    assert [name for name, _ in desk.ran] == [DECIDE, CHECK, REPLY]
+    assert "no decision" in told(agent)[0]
+    assert told(agent)[1] == f"sent on {TICKET}"
+
+
 def test_a05_the_first_turn_of_the_next_run_is_another_turn() -> None:
     desk = Desk()
     agent = calling(tools_of(desk), [[DECIDES, CHECKS], [ToolCall("final_answer", {"answer": "x"})], [reply()]])
@@ -954,6 +963,22 @@ async def later(ticket_id: str, body: str) -> str:
 def piecewise(ticket_id: str, body: str) -> Any:
     """Send piece by piece."""
     yield "sent"
+
+
+def test_a08_what_comes_in_the_middle_of_a_run_is_guarded() -> None:
+    desk = Desk().prepared()
+    helper = helper_of(tools_of(desk), "calls", [WRONG])
+    helper.inputs, helper.output_type = {"task": {"type": "string", "description": "t"}}, "string"
+
+    def more(step: Any, agent: Any = None) -> None:
+        agent.managed_agents["helper"] = helper
+        agent.tools["send"] = Body(desk.helpdesk_reply)
+
+    send = ToolCall("send", {"ticket_id": OTHER, "body": BODY})
+    turns = [[ToolCall(LOOK, {"ticket_id": TICKET})], [ToolCall("helper", {"task": "reply"})], [send]]
+    play(desk, agent := calling(tools_of(desk), turns, step_callbacks=[more]))
+    assert desk.replies() == []
+    assert told(helper)[0] == told(agent)[2] == desk.denial(ticket_id=OTHER, body=BODY)
 
 
 def test_a08_what_cannot_be_covered_is_refused_by_name() -> None:

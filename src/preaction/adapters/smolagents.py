@@ -169,13 +169,15 @@ class _Gating:
             self.cover(me, self.bridge.gate.known_tools)  # what was added since
             return kind.run(me, *args, **kwargs)
 
+        given = agent.name or kind.__name__
+
         def call(me: Any, *args: Any, **kwargs: Any) -> Any:
             run = functools.partial(kind.__call__, me)
-            return self.ask(me, run, me.name or kind.__name__, inspect.signature(run), *args, **kwargs)
+            return self.ask(me, run, given, inspect.signature(run), *args, **kwargs)
 
         def execute_tool_call(me: Any, tool_name: str, arguments: Any) -> Any:
             run = patched or functools.partial(kind.execute_tool_call, me)
-            self.late(tool for name, tool in me.tools.items() if name == tool_name)
+            self.late(one for name, one in [*me.tools.items(), *me.managed_agents.items()] if name == tool_name)
             return _telling(me, tool_name, lambda: run(tool_name, arguments))
 
         calls = {"execute_tool_call": execute_tool_call} if isinstance(agent, ToolCallingAgent) else {}
