@@ -4,14 +4,14 @@ import asyncio
 import functools
 import json
 import logging
-import os
+import sys
+import types
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Optional
 
 import pytest
 
-os.environ["AGNO_TELEMETRY"] = "false"
 pytest.importorskip("agno", reason="runs in its own environment: make test-runtimes")
 
 from agno.agent import Agent
@@ -69,8 +69,10 @@ class Script(Model):
         self.turns = list(turns)
         self.told: list[Any] = []
         self.asked = 0
+        self.offered: Any = None
 
-    def answer(self, messages: Any) -> ModelResponse:
+    def answer(self, messages: Any, tools: Any = None) -> ModelResponse:
+        self.offered = tools
         results = []
         for message in reversed(messages):
             if message.role != "tool":
@@ -87,11 +89,11 @@ class Script(Model):
         ]  # fmt: skip
         return ModelResponse(role="assistant", tool_calls=calls)
 
-    def invoke(self, messages: Any, *_: Any, **__: Any) -> ModelResponse:
-        return self.answer(messages)
+    def invoke(self, messages: Any, *_: Any, **more: Any) -> ModelResponse:
+        return self.answer(messages, more.get("tools"))
 
-    async def ainvoke(self, messages: Any, *_: Any, **__: Any) -> ModelResponse:
-        return self.answer(messages)
+    async def ainvoke(self, messages: Any, *_: Any, **more: Any) -> ModelResponse:
+        return self.answer(messages, more.get("tools"))
 
     def invoke_stream(self, messages: Any, *_: Any, **__: Any) -> Iterator[ModelResponse]:
         yield self.answer(messages)
@@ -527,13 +529,56 @@ def test_the_model_can_not_make_up_the_call_that_the_runtime_passes_in() -> None
     assert desk.replies() == []
 
 
-def test_the_model_sees_the_tool_as_it_was() -> None:
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_model_sees_the_tools_as_they_were(strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Answer(BaseModel):
+        text: str
+
+    offered = []
+    for gate in (None, Desk().gate):
+        agent = agent_of([*postponed(monkeypatch), *Desk().bodies], [], output_schema=Answer if strict else None)
+        agent.model.supports_native_structured_outputs = strict
+        if gate is not None:
+            install(agent, gate)
+        run(agent)
+        offered.append(agent.model.offered)
+    assert offered[0] == offered[1]
+    assert len(offered[0]) == 8
+    assert "fc" not in str(offered)
+
+
+POSTPONED = """from __future__ import annotations
+""" + "".join(
+    f"""
+def {name}(ticket_id: str, body: Optional[str] = None, *, run_context: RunContext, mine: RunContext, **more) -> str:
+    '''Send a reply.
+
+    Args:
+        ticket_id: the ticket
+    '''
+    return mine.session_id
+"""
+    for name in ("one", "two", "three", "four")
+)
+
+
+def postponed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Tools of all kinds whose annotations are texts, from a module of their own."""
+    module = types.ModuleType("postponed")
+    vars(module).update(Optional=Optional, RunContext=RunContext)
+    monkeypatch.setitem(sys.modules, "postponed", module)
+    exec(POSTPONED, vars(module))
+    one, two, three, four = (getattr(module, name) for name in ("one", "two", "three", "four"))
+    return [three, tool(four), Toolkit(tools=[one, tool(two)])]
+
+
+@pytest.mark.parametrize("name", ["one", "two", "three", "four"])
+def test_a_tool_with_postponed_annotations_runs_as_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     desk = Desk()
-    agent, bare = agent_of([*desk.bodies], []), agent_of([*desk.bodies], [])
+    agent = agent_of([*postponed(monkeypatch), *desk.bodies], [[ToolCall(name, {"ticket_id": TICKET})]])
     install(agent, desk.gate)
-    for guarded, plain in zip(agent.tools, bare.tools, strict=True):
-        one, other = Function.from_callable(guarded), Function.from_callable(plain)
-        assert one.to_dict() == other.to_dict()
+    run(agent, session_id=SESSION)
+    assert told(agent) == [SESSION]
 
 
 def test_a_denial_does_not_end_the_run_of_a_tool_that_ends_it() -> None:
