@@ -26,6 +26,8 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ("drive.py", "_settle"): "a fetch that fails is an answer, so that its siblings go on; it denies",
     ("drive.py", "_asettle"): "the same, in an event loop",
     ("options.py", "read_clock"): "a clock of the user's own that fails at creation becomes a ConfigurationError",
+    ("cli/hook.py", "hook"): "a hook that ends by a trace lets the tool run; any failure is exit code 2",
+    ("stores/sqlite.py", "SQLiteStore._writing"): "a transaction is taken back whatever ended it; raised again",
     ("adapters/_bridge.py", "Bridge.ask"): "an adapter is total: whatever fails in it, the call is denied (A2)",
     ("adapters/_bridge.py", "Bridge.aask"): "the same, in an event loop",
     ("adapters/_bridge.py", "Bridge.ran"): "a result that can't be recorded denies its session from then on",
