@@ -1,7 +1,6 @@
 """The MCP proxy between real clients and servers, none of them ours: the official SDK's, FastMCP's, TypeScript's."""
 
 import json
-import logging
 import os
 import re
 import shlex
@@ -29,6 +28,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from typer.testing import CliRunner
 
 from adapters.contract import (
     BODY,
@@ -48,8 +48,11 @@ from adapters.contract import (
 from preaction.adapters._bridge import Bridge
 from preaction.adapters.mcp_proxy.fronts import relay_streams
 from preaction.adapters.mcp_proxy.hosts import HOSTS
+from preaction.adapters.mcp_proxy.offered import MISSING, UNKNOWN, Offered
 from preaction.adapters.mcp_proxy.upstream import MAX_LINE
 from preaction.authority import LocalAuthority
+from preaction.cli.app import app
+from preaction.errors import ConfigurationError
 from preaction.rules_file import read_rules_file
 
 # The SDK warns where what is older than 2026-07-28 is used: logging, sampling and roots pass all the same.
@@ -192,9 +195,11 @@ class World:
             **os.environ,
             **keys,
             "RAN": str(self._ran),
+            "RULES": str(self.rules),
             "PYTHONWARNINGS": "ignore",
             "MCP_LOG_LEVEL": "ERROR",
         }
+        self.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # a process that compiles the SDK anew takes twice as long
         self.stack = ExitStack()
 
     @property
@@ -225,6 +230,8 @@ class World:
         behind = ["--upstream-url", self.served(server)] if upstream == "http" else ["--", *SERVER[server]]
         if front == "direct":
             return behind[1] if upstream == "http" else self.stdio(SERVER[server])
+        if server != "official":
+            options = ("--accept", "sign", *options)
         command = self.proxy("--session-from-meta", *options, *(["--http", "0"] if front == "http" else []), *behind)
         if front == "stdio":
             return self.stdio(command)
@@ -263,6 +270,9 @@ SERVER = {
     "official": [sys.executable, str(SERVERS / "official.py")],
     "fast": [sys.executable, str(SERVERS / "fast.py")],
     "ts": ["node", str(HERE / "ts/server.mjs")],
+    "resuming": [sys.executable, str(SERVERS / "resuming.py")],
+    "guarded": [sys.executable, str(SERVERS / "guarded.py")],
+    "tasks": ["node", str(HERE / "ts/tasks.mjs")],
 }
 
 
@@ -271,6 +281,20 @@ def world(tmp_path: Path, authority: Any) -> Iterator[World]:
     one = World(tmp_path, authority)
     with one.stack:
         yield one
+
+
+@pytest.fixture(scope="module")
+def shared_world(tmp_path_factory: pytest.TempPathFactory, authority: Any) -> Iterator[World]:
+    """For tests that leave nothing behind that another one could see."""
+    one = World(tmp_path_factory.mktemp("shared"), authority)
+    with one.stack:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def shared_url(shared_world: World) -> str:
+    """A proxy over HTTP before a server that it starts."""
+    return str(shared_world.target("http", "stdio"))
 
 
 @cache
@@ -494,13 +518,17 @@ def processes(marker: str) -> list[psutil.Process]:
 
 @pytest.mark.parametrize("mode", ERAS)
 @pytest.mark.parametrize(
-    ("tool", "arguments", "says"),
-    [("die", {}, "gone"), ("flood", {"size": MAX_LINE + 100_000}, "gone"), ("hang", {}, "no answer within 8 seconds")],
+    ("tool", "arguments", "timeout", "says"),
+    [
+        ("die", {}, "30", "gone"),
+        ("flood", {"size": MAX_LINE + 100_000}, "30", "gone"),
+        ("hang", {}, "8", "no answer within 8 seconds"),
+    ],
 )
 def test_the_client_gets_an_error_and_nothing_is_left_behind(
-    world: World, tool: str, arguments: Any, says: str, mode: str
+    world: World, tool: str, arguments: Any, timeout: str, says: str, mode: str
 ) -> None:
-    target = world.target("stdio", "stdio", "official", "--timeout", "8")
+    target = world.target("stdio", "stdio", "official", "--timeout", timeout)
 
     async def session() -> tuple[str, str]:
         async with Host().client(target, mode) as c:
@@ -616,15 +644,29 @@ class Wire:
         return bool(self.server.got.statistics().current_buffer_used == 0)
 
 
-def on_wire(play: Callable[[Wire], Any], desk: Desk, silence_s: float = 600) -> None:
+def listed(*tools: str, cursor: str | None = None) -> dict[str, Any]:
+    return {
+        "tools": [{"name": tool, "inputSchema": {}} for tool in tools],
+        **({"nextCursor": cursor} if cursor else {}),
+    }
+
+
+def on_wire(
+    play: Callable[[Wire], Any], desk: Desk, silence_s: float = 600, *, known: bool = True, accept: Sequence[str] = ()
+) -> None:
+    """`known`: the server's list of tools was seen already, and lacks none."""
+
     async def run() -> None:
+        offered = Offered(desk.gate, accept)
+        if known:
+            offered.page(None, listed(*desk.gate.known_tools))
         bridge: Bridge[Any] = Bridge(desk.gate, session=None, session_of=lambda _params: SESSION)
         server = Script()
         async with (
             server._got, server.got, server.say, server._said,
             create_client_server_memory_streams() as (client, proxy), anyio.create_task_group() as tasks,
         ):  # fmt: skip
-            tasks.start_soon(lambda: relay_streams(bridge, server, proxy[0], proxy[1], silence_s))
+            tasks.start_soon(lambda: relay_streams(bridge, server, proxy[0], proxy[1], silence_s, offered=offered))
             await play(Wire(client, server))
             tasks.cancel_scope.cancel()
 
@@ -816,6 +858,125 @@ def test_requests_of_the_server_pass_and_only_their_answers_come_back() -> None:
     on_wire(play, Desk())
 
 
+def request(id: Any, method: str, **params: Any) -> JSONRPCRequest:
+    return JSONRPCRequest(jsonrpc="2.0", id=id, method=method, params=params)
+
+
+def notice(method: str, **params: Any) -> JSONRPCNotification:
+    return JSONRPCNotification(jsonrpc="2.0", method=method, params=params)
+
+
+def test_more_open_requests_than_can_be_kept_are_refused_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("preaction.adapters.mcp_proxy.relay.MAX_OPEN", 1)
+
+    async def play(wire: Wire) -> None:
+        await wire.call(1, LOOK, {})
+        await wire.passed()
+        await wire.call(2, REPLY, RIGHT)
+        assert "1 requests are open already" in text_of(await wire.told())
+        await wire.server.say.send(request("a", "roots/list"))
+        await wire.told()
+        await wire.server.say.send(request("b", "roots/list"))
+        assert (await wire.passed()).error.message == "preaction: not passed on to the client"
+        assert wire.silent()
+
+    on_wire(play, Desk().prepared())
+
+
+def test_what_goes_on_later_is_forgotten_rather_than_kept_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("preaction.adapters.mcp_proxy.rounds.MAX_ROUNDS", 1)
+    once = {
+        "writes": "billing-team-reply",
+        "entity": {"field": "ticket_id"},
+        "fields": ["ticket_id"],
+        "once": "decision",
+    }
+    authority = Desk().authority
+    desk = Desk(authority=authority, options={"tools": {REPLY: once}}).prepared()
+    decision = authority.decide(TICKET)
+
+    async def play(wire: Wire) -> None:
+        await wire.call(1, REPLY, {"ticket_id": TICKET})
+        await wire.passed()
+        await wire.answer(1, {"resultType": "input_required", "requestState": "s1", "inputRequests": {}})
+        await wire.told()
+        for number, task_id in enumerate(("t1", "t2"), 2):
+            await wire.call(number, DECIDE, {}, task={})
+            await wire.passed()
+            await wire.answer(number, {"task": {"taskId": task_id}})
+            await wire.told()
+        await wire.call(4, DECIDE, {})
+        await wire.passed()
+        await wire.answer(4, {"resultType": "input_required", "requestState": "s2", "inputRequests": {}})
+        await wire.told()
+        await wire.call(5, REPLY, {"ticket_id": TICKET}, requestState="s1")
+        assert text_of(await wire.told()).startswith("Denied, nothing was done: ")
+        await wire.send(request(6, "tasks/result", taskId="t1"))
+        await wire.passed()
+        await wire.answer(6, {"structuredContent": decision})
+        await wire.told()
+        await wire.call(7, REPLY, {"ticket_id": TICKET})  # the newer decision was forgotten: nothing is allowed by it
+        assert text_of(await wire.told()).startswith("Denied, nothing was done: ")
+        assert wire.silent()
+
+    on_wire(play, desk)
+
+
+def test_a_cancellation_of_something_else_cancels_nothing() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.call(1, LOOK, {})
+        await wire.passed()
+        for wanted in (True, 1.0, None, [1], "1", 2):
+            await wire.send(notice("notifications/cancelled", requestId=wanted))
+        await wire.server.say.send(notice("notifications/cancelled", requestId=[1]))
+        assert (await wire.told()).params == {"requestId": [1]}
+        await wire.answer(1, {"content": []})
+        assert (await wire.told()).id == 1
+
+    on_wire(play, Desk())
+
+
+def test_a_subscription_may_stay_silent() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.send(request("s", "subscriptions/listen"))
+        await wire.passed()
+        await wire.call(1, LOOK, {})
+        await wire.passed()
+        assert (await wire.told()).id == 1
+        assert (await wire.passed()).params["requestId"] == 1
+        await wire.answer("s", {})
+        assert (await wire.told()).id == "s"
+
+    on_wire(play, Desk(), silence_s=0.3)
+
+
+def test_a_call_that_is_judged_when_the_server_goes_is_answered_and_never_runs() -> None:
+    import threading
+
+    release, asked = threading.Event(), threading.Event()
+
+    def verify(_id: str) -> Any:
+        asked.set()
+        release.wait(10)
+        return {}
+
+    desk = Desk(options={"verify": verify, "deadline_s": 9}).prepared()
+
+    async def play(wire: Wire) -> None:
+        await wire.call(1, LOOK, {})
+        await wire.passed()
+        await wire.call(2, REPLY, RIGHT)
+        await anyio.to_thread.run_sync(asked.wait)
+        wire.server.say.close()
+        told = [await wire.told(), await wire.told()]
+        assert {one.id: "gone" in one.error.message for one in told} == {1: True, 2: True}
+        release.set()
+        await anyio.sleep(0.1)
+        assert wire.silent()
+
+    on_wire(play, desk)
+
+
 def test_a_request_without_an_answer_ends_with_an_error_and_progress_gives_it_more_time() -> None:
     async def play(wire: Wire) -> None:
         await wire.call(1, LOOK, {}, _meta={"progressToken": 1})
@@ -842,19 +1003,161 @@ def test_a_request_without_an_answer_ends_with_an_error_and_progress_gives_it_mo
     on_wire(play, Desk(), silence_s=0.5)
 
 
-def test_a_tool_that_the_rules_name_and_the_server_lacks_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
-    async def play(wire: Wire) -> None:
-        for number in range(2):
-            await wire.send(JSONRPCRequest(jsonrpc="2.0", id=number, method="tools/list"))
-            await wire.passed()
-            await wire.answer(number, {"tools": [{"name": "helpdesk-reply"}, {"name": DECIDE}]})
-            await wire.told()
+READY = JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
+CHANGED = JSONRPCNotification(jsonrpc="2.0", method="notifications/tools/list_changed")
+ALL = (REPLY, DECIDE, CHECK, LOOK)
 
-    with caplog.at_level(logging.WARNING, "preaction"):
-        on_wire(play, Desk())
-    assert [record.getMessage() for record in caplog.records] == [
-        "the MCP server has no tool called check_output, helpdesk_reply"
-    ]
+
+def test_a08_the_proxy_lists_the_tools_itself_and_all_pages_count() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.send(READY)
+        assert (await wire.passed()) == READY
+        await wire.call(1, LOOK, {})  # waits for the list
+        await wire.call(2, DECIDE, {"entity_id": TICKET})  # needs none
+        asked = await wire.passed()
+        assert (asked.method, asked.params) == ("tools/list", {})
+        assert (await wire.passed()).id == 2
+        assert wire.silent()
+        await wire.call(asked.id, DECIDE, {})  # the client may not take its id
+        assert "id is still open" in text_of(await wire.told())
+        await wire.answer(asked.id, listed(REPLY, DECIDE, cursor="p2"))
+        asked = await wire.passed()
+        assert (asked.method, asked.params) == ("tools/list", {"cursor": "p2"})
+        await wire.answer(asked.id, listed(CHECK, LOOK))
+        assert (await wire.passed()).id == 1
+        await wire.answer(1, {"content": []})
+        assert (await wire.told()).id == 1  # the client saw nothing of the lists
+
+    on_wire(play, Desk(), known=False)
+
+
+def test_a08_without_a_handshake_the_list_is_asked_for_with_the_first_request() -> None:
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "progressToken": 3}
+
+    async def play(wire: Wire) -> None:
+        discover = JSONRPCRequest(jsonrpc="2.0", id=1, method="server/discover", params={"_meta": meta})
+        await wire.send(discover)
+        assert (await wire.passed()) == discover
+        await wire.call(2, LOOK, {}, _meta=meta)
+        asked = await wire.passed()
+        assert (asked.method, asked.params) == ("tools/list", {"_meta": {next(iter(meta)): "2026-07-28"}})
+        await wire.answer(asked.id, listed(*ALL))
+        assert (await wire.passed()).id == 2
+        await wire.call(3, LOOK, {}, _meta=meta)
+        assert (await wire.passed()).id == 3  # not asked twice
+
+    on_wire(play, Desk(), known=False)
+
+
+def test_a08_a_session_with_a_server_that_lacks_a_tool_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(wire: Wire) -> None:
+        await wire.send(READY)
+        await wire.passed()
+        asked = await wire.passed()
+        await wire.call(1, "helpdesk-reply", RIGHT)
+        await wire.answer(asked.id, listed("helpdesk-reply", DECIDE, LOOK))
+        assert "no tool called check_output, helpdesk_reply; its tools are: get_job" in text_of(await wire.told())
+        assert wire.silent()
+
+    on_wire(play, Desk(), known=False)
+    assert "no tool called check_output, helpdesk_reply" in caplog.text
+
+
+def test_a08_what_is_accepted_need_not_be_there_and_what_no_rule_names_cannot_be_accepted() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.send(READY)
+        await wire.passed()
+        await wire.answer((await wire.passed()).id, listed(DECIDE, CHECK, LOOK))
+        await wire.call(1, LOOK, {})
+        assert (await wire.passed()).id == 1
+
+    on_wire(play, Desk(), known=False, accept=[REPLY])
+    with pytest.raises(ConfigurationError, match="no rule names helpdesk-reply"):
+        Offered(Desk().gate, ["helpdesk-reply"])
+
+
+def test_a08_a_tool_that_is_renamed_while_the_session_runs_is_denied(caplog: pytest.LogCaptureFixture) -> None:
+    async def play(wire: Wire) -> None:
+        await wire.server.say.send(CHANGED)
+        asked = await wire.passed()
+        assert (await wire.told()) == CHANGED
+        await wire.call(1, "reply_v2", RIGHT)
+        await wire.server.say.send(CHANGED)  # while the list is on its way: it may be stale
+        assert (await wire.told()) == CHANGED
+        await wire.answer(asked.id, listed(*ALL))
+        asked = await wire.passed()
+        await wire.answer(asked.id, listed("reply_v2", DECIDE, CHECK, LOOK))
+        assert text_of(await wire.told()) == MISSING.format(REPLY)
+        await wire.call(2, DECIDE, {})
+        assert (await wire.passed()).id == 2  # what the rules name is judged as ever
+        await wire.call(3, REPLY, RIGHT)
+        assert "no decision was made" in text_of(await wire.told())
+        await wire.send(JSONRPCRequest(jsonrpc="2.0", id=4, method="tools/list"))  # the client's list counts as well
+        await wire.passed()
+        await wire.answer(4, listed(*ALL))
+        await wire.told()
+        await wire.call(5, LOOK, {})
+        assert (await wire.passed()).id == 5
+
+    on_wire(play, Desk())
+    assert "'reply_v2' was denied" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [None, {"tools": "none"}])
+def test_a08_while_the_tools_are_unknown_what_the_rules_do_not_name_is_denied(
+    answer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("preaction.adapters.mcp_proxy.offered.LIST_S", 0.2)
+    monkeypatch.setattr("preaction.adapters.mcp_proxy.relay.LIST_S", 0.2)
+
+    async def play(wire: Wire) -> None:
+        await wire.call(1, LOOK, {})  # before there is a session
+        assert text_of(await wire.told()) == UNKNOWN
+        await wire.send(READY)
+        await wire.passed()
+        asked = await wire.passed()
+        await wire.call(2, LOOK, {})
+        if answer is not None:
+            await wire.answer(asked.id, answer)
+        assert text_of(await wire.told()) == UNKNOWN
+        await anyio.sleep(0.3)
+        await wire.answer(asked.id, listed(*ALL))  # too late
+        await wire.call(3, LOOK, {})
+        assert text_of(await wire.told()) == UNKNOWN
+        assert wire.silent()
+
+    on_wire(play, Desk(), known=False)
+    assert "does not list its tools" in caplog.text
+
+
+def test_a08_a_gate_that_only_observes_stops_nothing_here_either() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.send(READY)
+        await wire.passed()
+        await wire.answer((await wire.passed()).id, listed("helpdesk-reply"))
+        await wire.call(1, "helpdesk-reply", RIGHT)
+        assert (await wire.passed()).id == 1
+
+    on_wire(play, Desk(options={"mode": "observe"}), known=False)
+
+
+@pytest.mark.parametrize("front", ["stdio", "http"])
+def test_a08_the_proxy_refuses_to_start_when_the_server_lacks_a_tool(world: World, front: str) -> None:
+    world.rules.write_text(world.rules.read_text().replace("  helpdesk_reply:", "  helpdesk-reply:"))
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    proxy = world.process(
+        world.proxy(*(["--http", "0"] if front == "http" else []), "--", *SERVER["official"]),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert proxy.stdin is not None
+    assert proxy.stderr is not None
+    if front == "stdio":
+        for message in ({"id": 1, "method": "initialize", "params": hello}, {"method": "notifications/initialized"}):
+            proxy.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        proxy.stdin.flush()
+    assert proxy.wait(30) == 2
+    assert proxy.stderr.read().splitlines()[-1].startswith("preaction: the server has no tool called helpdesk-reply; ")
+    until(lambda: not processes(str(world.rules.parent)))
 
 
 def test_two_keys_of_one_name_mean_one_thing_to_proxy_and_server(world: World) -> None:
@@ -891,11 +1194,10 @@ def test_two_keys_of_one_name_mean_one_thing_to_proxy_and_server(world: World) -
 # ---------------------------------------------------------------- sessions over HTTP
 
 
-def test_a06_each_client_with_a_handshake_has_a_session_of_its_own(world: World) -> None:
-    url = world.target("http", "stdio")
+def test_a06_each_client_with_a_handshake_has_a_session_of_its_own(shared_url: str) -> None:
 
     async def play() -> tuple[str, str]:
-        async with Client(url, mode="legacy") as one, Client(url, mode="legacy") as other:
+        async with Client(shared_url, mode="legacy") as one, Client(shared_url, mode="legacy") as other:
             await one.call_tool(DECIDE, {"entity_id": TICKET})
             texts = []
             for client in (one, other):
@@ -908,11 +1210,10 @@ def test_a06_each_client_with_a_handshake_has_a_session_of_its_own(world: World)
     assert "no decision was made" in theirs
 
 
-def test_a06_without_a_handshake_there_is_no_session_and_the_denial_says_so(world: World) -> None:
-    url = world.target("http", "stdio")
+def test_a06_without_a_handshake_there_is_no_session_and_the_denial_says_so(shared_url: str) -> None:
 
     async def play() -> tuple[str, str]:
-        async with Client(url) as client:
+        async with Client(shared_url) as client:
             bare = await client.call_tool(REPLY, {"ticket_id": TICKET, "body": BODY})
             named = await client.call_tool(REPLY, {"ticket_id": TICKET, "body": BODY}, meta=META)
             return bare.content[0].text, named.content[0].text
@@ -922,15 +1223,17 @@ def test_a06_without_a_handshake_there_is_no_session_and_the_denial_says_so(worl
     assert "no decision was made" in named
 
 
-def test_clients_that_share_a_server_are_told_nothing_of_each_other(world: World) -> None:
-    url = world.target("http", "stdio")
+def test_clients_that_share_a_server_are_told_nothing_of_each_other(shared_url: str) -> None:
     heard: list[Any] = []
 
     async def play() -> None:
         async def progress(*given: Any) -> None:
             heard.append(given)
 
-        async with Client(url) as one, Client(url) as other:  # both count their requests from the same number
+        async with (
+            Client(shared_url) as one,
+            Client(shared_url) as other,
+        ):  # both count their requests from the same number
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(lambda: one.call_tool("slow", {"seconds": 0.3}, progress_callback=progress))
                 results = [await other.call_tool(LOOK, {"ticket_id": f"HC-{n}"}) for n in range(5)]
@@ -950,32 +1253,161 @@ def test_clients_that_share_a_server_are_told_nothing_of_each_other(world: World
         ({"mcp-protocol-version": "2026-07-28"}, 400),
     ],
 )
-def test_http_requests_that_are_out_of_order_are_refused(world: World, headers: dict[str, str], status: int) -> None:
+def test_http_requests_that_are_out_of_order_are_refused(
+    shared_world: World, shared_url: str, headers: dict[str, str], status: int
+) -> None:
     import httpx
 
-    url = world.target("http", "stdio")
+    url = shared_url
+    assert shared_world.ran is not None  # what other tests ran is forgotten
     common = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": REPLY, "arguments": {}}}
     answer = httpx.post(url, json=body, headers={**common, **headers}, trust_env=False, timeout=20)
     assert answer.status_code == status
     assert httpx.get(url.replace("/mcp", "/"), trust_env=False).status_code == 404
-    assert world.ran == []
+    assert shared_world.ran == []
+
+
+# ---------------------------------------------------------------- tasks (2025-11-25)
+
+
+def test_a_task_is_judged_when_it_starts_and_its_result_is_recorded_when_it_is_given() -> None:
+    desk = Desk()
+    decision = desk.authority.decide(TICKET)
+
+    async def play(wire: Wire) -> None:
+        async def fetch(id: Any, task_id: Any, result: Any) -> None:
+            params = {"taskId": task_id}
+            await wire.send(JSONRPCRequest(jsonrpc="2.0", id=id, method="tasks/result", params=params))
+            assert (await wire.passed()).params == params
+            await wire.answer(id, result)
+            assert (await wire.told()).result == result
+
+        async def denial(id: Any, says: str) -> None:
+            await wire.call(id, REPLY, RIGHT, task={"ttl": 1})
+            denied = await wire.told()
+            assert isinstance(denied, JSONRPCError)  # who asks for a task reads no other result
+            assert denied.error.message.startswith("Denied, nothing was done: ")
+            assert says in denied.error.message
+
+        given = {"content": [{"type": "text", "text": json.dumps(decision)}]}
+        await fetch(1, "nobody's", given)
+        await denial(2, "no decision was made")
+        for number, task_id in enumerate(("t1", "t2"), 3):
+            await wire.call(number, DECIDE, {"entity_id": TICKET}, task={})
+            assert (await wire.passed()).params["task"] == {}
+            await wire.answer(number, {"task": {"taskId": task_id, "status": "working"}})
+            await wire.told()
+        await denial(5, "no decision was made")  # it is being made
+        await fetch(6, "t1", {**given, "isError": True})
+        await fetch(7, "t1", given)  # a task has one result
+        await fetch(8, ["t2"], given)
+        await denial(9, "no decision was made")
+        await fetch(10, "t2", given)
+        await denial(11, "no output check")
+        assert wire.silent()
+
+    on_wire(play, desk)
+
+
+def test_a_task_that_may_run_keeps_its_arguments() -> None:
+    async def play(wire: Wire) -> None:
+        await wire.call(1, REPLY, RIGHT, task={"ttl": 5})
+        assert (await wire.passed()).params == {"name": REPLY, "arguments": RIGHT, "task": {"ttl": 5}}
+
+    on_wire(play, Desk().prepared())
+
+
+def test_a_session_with_the_typescript_sdk_s_tasks(world: World) -> None:
+    typescript()
+
+    def session(command: Sequence[str]) -> list[str]:
+        words = [*SERVER["tasks"], json.dumps({"command": list(command)}), BODY]
+        done = subprocess.run(words, env=world.environ, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return list(json.loads(done.stdout))
+
+    sent = f"sent on {TICKET}"
+    bare = session(SERVER["tasks"])
+    assert [bare[0], bare[3], bare[4]] == [sent, sent, "sent on HC-9"]
+    assert [one[0] for one in world.ran].count(REPLY) == 3
+    first, _decision, _check, right, other = session(world.proxy("--accept", "sign", "--", *SERVER["tasks"]))
+    assert "Denied, nothing was done: no decision was made" in first
+    assert right == sent
+    assert "Denied, nothing was done: " in other
+    assert [one for one in world.ran if one[0] == REPLY] == [[REPLY, {"ticket_id": TICKET, "body": BODY}]]
+
+
+# ---------------------------------------------------------------- streams that break off
+
+
+def test_a_stream_of_the_server_that_is_resumed_loses_no_result_and_lets_nothing_by(world: World) -> None:
+    target = world.target("stdio", "http", "resuming")
+
+    async def play() -> list[Any]:
+        async with Client(target, mode="legacy") as client:
+            host = Host()
+            told = [await host.reply(client)]
+            decision = await client.call_tool(DECIDE, {"entity_id": TICKET}, meta=META)
+            execution = json.loads(decision.content[0].text)["executionId"]
+            told.append(await host.reply(client))
+            await client.call_tool(CHECK, {"execution_id": execution, "body": BODY}, meta=META)
+            told += [await host.reply(client), await host.reply(client, ticket_id="HC-9")]
+            return [one.content[0].text for one in told]
+
+    told = anyio.run(play)
+    assert "no decision was made" in told[0]
+    assert "no output check" in told[1]
+    assert told[2] == f"sent on {TICKET}"
+    assert "HC-9" in told[3]
+    ran = world.ran
+    assert [one[0] for one in ran].count("resumed") >= 3
+    assert [one for one in ran if one[0] == REPLY] == [[REPLY, {"ticket_id": TICKET, "body": BODY}]]
+
+
+def test_a_client_that_would_resume_a_stream_gets_a_new_one_and_its_call_is_judged_again(
+    shared_world: World, shared_url: str
+) -> None:
+    import httpx
+
+    assert shared_world.ran is not None
+    headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    denied = {"name": REPLY, "arguments": {"ticket_id": TICKET, "body": BODY}}
+    with httpx.Client(trust_env=False, timeout=20, headers=headers) as http:
+
+        def post(method: str, **more: Any) -> Any:
+            return http.stream("POST", shared_url, json={"jsonrpc": "2.0", "method": method, **more})
+
+        with post("initialize", id=1, params=hello) as opened:
+            session_id = opened.headers["mcp-session-id"]
+            http.headers.update({"mcp-session-id": session_id, "mcp-protocol-version": "2025-11-25"})
+            opened.read()
+        with post("notifications/initialized") as accepted:
+            assert accepted.status_code == 202
+        with post("tools/call", id=2, params=denied):
+            pass  # gone before the denial came
+        for last in ("1", "0", "2", "_GET_stream"):
+            with http.stream("GET", shared_url, headers={"last-event-id": last}) as resumed:
+                assert (resumed.status_code, resumed.headers["content-type"]) == (200, "text/event-stream")
+            until(lambda: http.get(shared_url, headers={"accept": "text/plain"}).status_code == 406)
+        with post("tools/call", id=3, params=denied) as again:
+            (answer,) = [line for line in again.read().decode().splitlines() if line.startswith("data: {")]
+    assert "no decision was made" in json.loads(answer[6:])["result"]["content"][0]["text"]
+    assert shared_world.ran == []
 
 
 # ---------------------------------------------------------------- the command
 
 
 def command(world: World, *words: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [*PREACTION, "proxy", *words],
-        env=world.environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        input="",
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    """In this process where the command ends before it serves: a process of its own takes seconds."""
+    if "--rules" in words and "--" in words and not {"--print-config", "--http"} & set(words):
+        options: Any = {"capture_output": True, "text": True, "timeout": 60, "input": "", "check": False}
+        done = subprocess.run([*PREACTION, "proxy", *words], env=world.environ, **options)
+        return done.returncode, done.stdout, done.stderr
+    told = CliRunner().invoke(app, ["proxy", *words], env=world.environ)
+    return told.exit_code, told.stdout, told.stderr
 
 
 @pytest.mark.parametrize(
@@ -989,6 +1421,9 @@ def command(world: World, *words: str) -> tuple[int, str, str]:
         (["--print-config", "emacs", "--", "x"], "is one of claude-desktop, cursor, vscode, claude-code"),
         (["--upstream-header", "A=NO_SUCH", "--upstream-url", "http://127.0.0.1:1/mcp"], "has no NO_SUCH"),
         (["--", "/no/such/server"], "can't be started"),
+        (["--http", "0", "--", "/no/such/server"], "can't be started"),
+        (["--accept", "helpdesk-reply", "--", "x"], "no rule names helpdesk-reply"),
+        (["--http", "0", "--accept", "helpdesk-reply", "--", "x"], "no rule names helpdesk-reply"),
     ],
 )
 def test_what_cannot_be_right_is_one_line(world: World, words: list[str], says: str) -> None:
@@ -1008,15 +1443,27 @@ def test_an_error_in_the_rules_has_its_place(world: World) -> None:
 @pytest.mark.parametrize("host", HOSTS)
 def test_the_settings_for_a_host_start_the_proxy(world: World, host: str) -> None:
     status, out, _ = command(
-        world, "--rules", str(world.rules), "--print-config", host, "--name", "desk", "--", *SERVER["official"]
+        world,
+        "--rules",
+        str(world.rules),
+        "--print-config",
+        host,
+        "--name",
+        "desk",
+        "--accept",
+        "sign",
+        "--",
+        *SERVER["official"],
     )
     config = json.loads(out)
     entry = config["servers" if host == "vscode" else "mcpServers"]["desk"]
     assert status == 0
     assert entry["args"][:3] == ["proxy", "--rules", str(world.rules)]
-    assert entry["args"][3:] == ["--", *SERVER["official"]]
+    assert entry["args"][3:] == ["--accept", "sign", "--", *SERVER["official"]]
     assert list(entry["env"]) == ["DESK_KEY"]
     assert world.environ["DESK_KEY"] not in out
+    if host != "vscode":  # the command is the same for all
+        return
     target = StdioServerParameters(command=PREACTION[0], args=[*PREACTION[1:], *entry["args"]], env=world.environ)
 
     async def play() -> str:
@@ -1058,38 +1505,62 @@ def test_a_url_that_nobody_serves_is_an_error_for_the_client(world: World) -> No
 # ---------------------------------------------------------------- overhead
 
 
-def test_overhead_of_a_call_through_the_proxy(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """Measured, not bounded tightly: machines differ. A call without a rule, and one that is denied by its fields."""
-    calls, batches = 40, 5
+def test_overhead_of_an_allowed_call_through_the_proxy(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """Measured side by side, and not bounded tightly: machines differ. The authority is asked on each gated call."""
+    calls, batches = 15, 7
+    right = {"ticket_id": TICKET, "body": BODY}
 
-    async def best(client: Client, tool: str, arguments: Any) -> float:
-        times = []
-        for _ in range(batches):
-            start = time.perf_counter()
-            for _ in range(calls):
-                await client.call_tool(tool, arguments)
-            times.append((time.perf_counter() - start) / calls)
-        return min(times)
+    other = {**right, "ticket_id": "HC-1202"}  # a newer decision on the same ticket would take the place of the first
+
+    async def prepared(client: Client, ticket_id: str) -> None:
+        decision = await client.call_tool(DECIDE, {"entity_id": ticket_id})
+        execution = json.loads(decision.content[0].text)["executionId"]
+        await client.call_tool(CHECK, {"execution_id": execution, "body": BODY})
+
+    async def batch(client: Client, tool: str, arguments: Any) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            told = await client.call_tool(tool, arguments)
+        took = (time.perf_counter() - start) / calls
+        assert told.content[0].text.startswith("Denied" if arguments is wrong else TICKET if tool == LOOK else "sent")
+        return took
+
+    wrong = {**right, "x": 1}
 
     async def play() -> dict[str, float]:
-        found = {}
-        async with Client(world.target("direct", "stdio")) as client:
-            direct = await best(client, LOOK, {"ticket_id": TICKET})
-        async with Client(world.target("stdio", "stdio")) as client:
-            found["not gated"] = await best(client, LOOK, {"ticket_id": TICKET}) / direct
-            found["denied"] = await best(client, REPLY, {"ticket_id": TICKET, "x": 1}) / direct
-            decided = await client.call_tool(DECIDE, {"entity_id": TICKET}, meta=META)
-            execution = json.loads(decided.content[0].text)["executionId"]
-            await client.call_tool(CHECK, {"execution_id": execution, "body": BODY}, meta=META)
-        return found
+        async with (
+            Client(world.stdio(SERVER["official"])) as bare,
+            Client(world.stdio(world.proxy("--", *SERVER["official"]))) as proxied,
+            Client(world.stdio(SERVER["guarded"])) as guarded,
+        ):
+            await prepared(proxied, TICKET)
+            await prepared(guarded, other["ticket_id"])
+            rows = {
+                "bare": (bare, REPLY, right),
+                "proxy, allowed": (proxied, REPLY, right),
+                "gate.check in the server": (guarded, REPLY, other),
+                "proxy, denied": (proxied, REPLY, wrong),
+                "bare, not gated": (bare, LOOK, {"ticket_id": TICKET}),
+                "proxy, not gated": (proxied, LOOK, {"ticket_id": TICKET}),
+            }
+            times: dict[str, list[float]] = {name: [] for name in rows}
+            for _ in range(batches):
+                for name, row in rows.items():
+                    times[name].append(await batch(*row))
+            return {name: min(each) for name, each in times.items()}
 
-    found = anyio.run(play)
+    took = anyio.run(play)
+    ratios = {
+        "allowed / the same call without proxy and gate": took["proxy, allowed"] / took["bare"],
+        "allowed / gate.check in the server": took["proxy, allowed"] / took["gate.check in the server"],
+        "gate.check in the server / without": took["gate.check in the server"] / took["bare"],
+        "denied / without": took["proxy, denied"] / took["bare"],
+        "not gated / without": took["proxy, not gated"] / took["bare, not gated"],
+    }
     with capsys.disabled():
-        print(
-            "\nproxy, as a multiple of the same call without it:",
-            {name: round(ratio, 2) for name, ratio in found.items()},
-        )
-    assert all(ratio < 20 for ratio in found.values())
+        print("\nper call, ms:", {name: round(each * 1000, 2) for name, each in took.items()})
+        print("multiples:", {name: round(ratio, 2) for name, ratio in ratios.items()})
+    assert all(ratio < 50 for ratio in ratios.values())
 
 
 # ---------------------------------------------------------------- page and example

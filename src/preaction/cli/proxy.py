@@ -145,13 +145,12 @@ def _listener(where: str, any_host: bool) -> socket.socket:
     host = {"": "127.0.0.1", "localhost": "127.0.0.1"}.get(host, host.strip("[]"))
     try:
         loopback = ip_address(host).is_loopback
-        listener = socket.socket(
-            socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
-        )
     except ValueError:
         fail(f"preaction: --http: {where!r} is not [HOST:]PORT with an IP address")
     if not loopback and not any_host:
         fail(f"preaction: --http: other machines reach {host}, and nobody asks them for a key; see --unsafe-any-host")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, int(port)))

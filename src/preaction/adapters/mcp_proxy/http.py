@@ -228,7 +228,7 @@ async def _streams(upstream: Upstream) -> AsyncIterator[Any]:
     """A server as the SDK's client takes one."""
     into, arriving = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     leaving, out = anyio.create_memory_object_stream[SessionMessage](0)
-    async with upstream.connect() as server, into, arriving, leaving, out, anyio.create_task_group() as tasks:
+    async with into, arriving, leaving, out, upstream.connect() as server, anyio.create_task_group() as tasks:
 
         async def up() -> None:
             async for sent in out:
