@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-# Before the import: the runtime reads them once, and writes where it is told its home is.
+# Before the import: the runtime reads them once.
 os.environ.update(CREWAI_DISABLE_TELEMETRY="true", OTEL_SDK_DISABLED="true", CREWAI_TRACING_ENABLED="false")
-os.environ["CREWAI_STORAGE_DIR"] = tempfile.mkdtemp()
 
 pytest.importorskip("crewai", reason="runs in its own environment: make test-runtimes")
 
@@ -197,6 +196,14 @@ class TestModelThatWritesItsCalls(CrewContract):
 
 WRONG = [reply(OTHER)]
 DECIDES, CHECKS = [ToolCall(DECIDE, {"entity_id": TICKET})], [ToolCall(CHECK, {"body": BODY})]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def storage() -> Any:
+    """Where the runtime writes; else it is below the user's home."""
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CREWAI_STORAGE_DIR", place)
+        yield
 
 
 @pytest.fixture(autouse=True)

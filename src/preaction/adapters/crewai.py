@@ -115,9 +115,8 @@ class _Guarded:
     """One function of a tool behind the gate."""
 
     def __init__(self, tool: Any, function: Callable[..., Any], bridge: Bridge[Call]) -> None:
-        self.function, self.bridge, self.name = function, bridge, tool.name
-        self.names = _names(tool)
-        self.answers = tool.result_as_answer
+        self.tool, self.function, self.bridge = tool, function, bridge
+        self.name, self.names = tool.name, _names(tool)
         self.signature = inspect.signature(function)
 
     def twin(self) -> Callable[..., Any]:
@@ -183,7 +182,7 @@ class _Guarded:
 
     def denied(self, stop: Stop) -> Any:
         """A plain text; where the runtime would end the run with it as the answer, a failure, which it doesn't."""
-        return ToolFailure(message=stop.text) if self.answers and ToolFailure else _Denial(stop.text)
+        return ToolFailure(message=stop.text) if self.tool.result_as_answer and ToolFailure else _Denial(stop.text)
 
     async def awaited(self, go: Go, body: Awaitable[Any]) -> Any:
         with inside(go):
