@@ -84,7 +84,7 @@ def broken(desk: Desk, answer: Any) -> Desk:
     return desk
 
 
-async def how_it_ends(run: Awaitable[Any], *, within: float = 0.5) -> str:
+async def how_it_ends(run: Awaitable[Any], *, within: float = 6) -> str:
     """`ended` for a run that came to its final answer, `stopped` for one that didn't, `hangs`, or what it raised."""
     try:
         return "ended" if await asyncio.wait_for(run, within) else "stopped"

@@ -20,16 +20,19 @@ import fastmcp
 import uvicorn
 from fastmcp import Client, FastMCP
 from fastmcp.client.transports import StdioTransport
+from fastmcp.contrib.bulk_tool_caller import BulkToolCaller
 from fastmcp.server import create_proxy
 from fastmcp.server.middleware import Middleware, MiddlewareContext
 from fastmcp.server.middleware.caching import ResponseCachingMiddleware
 from fastmcp.server.middleware.tool_injection import ToolInjectionMiddleware
 from fastmcp.server.transforms import ToolTransform
+from fastmcp.server.transforms.search import RegexSearchTransform
 from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult
 from fastmcp.tools.tool_transform import ToolTransformConfig
 from mcp.types import CallToolRequestParams
 
+from adapters.around import FAILURES, HANGS, answering, broken, changing, how_it_ends, undecided
 from adapters.contract import (
     BODY,
     CHECK,
@@ -46,7 +49,8 @@ from adapters.contract import (
     Transcript,
     reply,
 )
-from preaction import ConfigurationError, create_action_gate
+from preaction import ConfigurationError, create_action_gate, denial_text
+from preaction.adapters._bridge import FAILED
 from preaction.adapters._json_schema import MISFIT
 from preaction.adapters.fastmcp import ASIDE, LATER, install
 from preaction.testing import FakeAuthority
@@ -159,6 +163,160 @@ class TestFastMcpMounted(Contract):
 
 
 # What a middleware of one's own lets through, and the adapter does not ------------------------------------------------
+
+
+class Hook(Middleware):
+    def __init__(self, does: Any) -> None:
+        self.does = does
+
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        return await self.does(context, call_next)
+
+
+class MiddlewareGate(Middleware):
+    """A gate as one would write it: it asks before `call_next` and records what comes out of it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+        name, arguments = context.message.name, context.message.arguments
+        verdict = await self.desk.gate.acheck(SESSION, name, arguments)
+        if verdict.blocks:
+            return ToolResult(content=denial_text(verdict), is_error=True)
+        result = await call_next(context)
+        if self.desk.gate.records(name):
+            self.desk.gate.record_result(SESSION, name, None, result)
+        return result
+
+
+@pytest.mark.parametrize("what", FAILURES)
+def test_what_middleware_does_wrong_is_an_error_of_the_protocol_and_a_gate_that_does_it_denies(what: str) -> None:
+    bare, told = Desk(), list[str]()
+    server = desk_server(bare)
+    server.add_middleware(Hook(answering(FAILURES[what])))
+
+    async def ask() -> bool:
+        told.extend(await talk(server, [[reply()]], meta=META))
+        return True
+
+    hangs = FAILURES[what] is HANGS
+    assert asyncio.run(how_it_ends(ask())) == (HANGS if hangs else "ended")
+    assert hangs or not told[0].startswith("Denied")
+    assert bare.replies() == []
+
+    desk = broken(Desk().prepared(), FAILURES[what])
+    server = desk_server(desk)
+    install(server, desk.gate, session=chat)
+    assert asyncio.run(talk(server, [[reply()]], meta=META)) == [FAILED]
+    assert desk.replies() == []
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_arguments_that_change_while_the_gate_checks_do_not_reach_the_body(gated: bool) -> None:
+    held: list[dict[str, Any]] = []
+
+    async def hold(context: Any, call_next: Any) -> Any:
+        held.append(context.message.arguments)
+        return await call_next(context)
+
+    desk = changing(held)
+    server = desk_server(desk)
+    server.add_middleware(Hook(hold))
+    if gated:
+        install(server, desk.gate, session=chat)
+    else:
+        server.add_middleware(MiddlewareGate(desk))
+    asyncio.run(talk(server, [[reply()]], meta=META))
+    assert desk.replies() == [{"ticket_id": TICKET if gated else OTHER, "body": BODY}]
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_decision_that_another_middleware_makes_up_is_not_recorded(gated: bool) -> None:
+    desk = undecided()
+    made_up = ToolResult(structured_content=desk.authority.decide(TICKET))
+
+    async def pretend(context: Any, call_next: Any) -> Any:
+        return made_up if context.message.name == DECIDE else await call_next(context)
+
+    server = desk_server(desk)
+    if gated:
+        server.add_middleware(Hook(pretend))
+        install(server, desk.gate, session=chat)  # after it: a decision that it makes up never comes here
+    else:
+        server.add_middleware(MiddlewareGate(desk))
+        server.add_middleware(Hook(pretend))
+    asyncio.run(talk(server, [[ToolCall(DECIDE, {"entity_id": TICKET})], [reply()]], meta=META))
+    assert len(desk.replies()) == (0 if gated else 1)
+
+
+def test_a_cache_before_the_gate_answers_in_its_place() -> None:
+    seen: list[str] = []
+
+    async def see(context: Any, call_next: Any) -> Any:
+        seen.append(context.message.name)
+        return await call_next(context)
+
+    desk = Desk()
+    server = desk_server(desk)
+    server.add_middleware(ResponseCachingMiddleware())
+    server.add_middleware(Hook(see))
+    asyncio.run(talk(server, [[ToolCall(DECIDE, {"entity_id": TICKET})]] * 2, meta=META))
+    assert seen == [DECIDE]  # `install` refuses it: see below
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_bare_what_looks_like_a_session_or_like_the_host_s_id_is_none(era: str | None) -> None:
+    sessions, metas = list[str](), list[Any]()
+
+    async def see(context: Any, call_next: Any) -> Any:
+        sessions.append(context.fastmcp_context.session_id)
+        metas.append(getattr(context.message, "meta", None))
+        return await call_next(context)
+
+    server = desk_server(Desk())
+    server.add_middleware(Hook(see))
+    asyncio.run(talk(server, [[ToolCall(LOOK, {"ticket_id": TICKET})]] * 3, meta=META, era=era))
+    assert len(set(sessions)) == (3 if era == "auto" else 1)  # in the 2026-07-28 protocol another one for every request
+    assert metas == [None] * 3  # it is in the request's context
+
+
+def test_a_number_that_is_none_arrives_as_null_and_is_checked_as_that() -> None:
+    got: list[Any] = []
+
+    def helpdesk_reply(ticket_id: str, body: str | None) -> str:
+        got.append(body)
+        return "sent"
+
+    desk = Desk().prepared()
+    server = FastMCP("desk")
+    for body in (helpdesk_reply, *desk.bodies[1:]):
+        server.tool(body)
+    call = ToolCall(REPLY, {"ticket_id": TICKET, "body": float("nan")})
+    asyncio.run(talk(server, [[call]], meta=META))
+    assert got == [None]
+    install(server, desk.gate, session=chat)
+    assert asyncio.run(talk(server, [[call]], meta=META))[0].startswith("Denied")
+    assert got == [None]
+
+
+@pytest.mark.parametrize("way", ["search", "bulk"])
+@pytest.mark.parametrize("gated", [False, True])
+def test_tools_that_call_other_tools_come_by_the_gate(way: str, gated: bool) -> None:
+    desk = Desk().prepared()
+    server = desk_server(desk)
+    sent = reply(OTHER).arguments
+    if way == "search":
+        server.add_transform(RegexSearchTransform())
+        call = ToolCall("call_tool", {"name": REPLY, "arguments": sent})
+    else:
+        BulkToolCaller().register_tools(server)
+        call = ToolCall("call_tools_bulk", {"tool_calls": [{"tool": REPLY, "arguments": sent}]})
+    if gated:
+        install(server, desk.gate, session=lambda _: SESSION, accept=[REPLY, DECIDE, CHECK])
+    seen = asyncio.run(talk(server, [[call]], meta=META))
+    assert len(desk.replies()) == (0 if gated else 1)
+    assert not gated or desk.denial(ticket_id=OTHER, body=BODY)[:60] in seen[0]
 
 
 class ByName(Middleware):
@@ -337,7 +495,7 @@ def test_what_the_server_would_coerce_is_sent_back_and_defaults_are_checked() ->
     assert ran[1:] == [(500, False)]
 
 
-def test_a04_a_decision_that_does_not_fit_its_own_schema_is_not_recorded() -> None:
+def test_a04_a_decision_whose_call_fails_after_the_body_is_not_recorded() -> None:
     desk = Desk()
 
     class Wrong(Middleware):

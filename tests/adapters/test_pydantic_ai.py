@@ -31,7 +31,19 @@ from pydantic_ai.tools import ToolApproved, ToolDefinition
 from pydantic_ai.toolsets import ExternalToolset, FunctionToolset, WrapperToolset
 from pydantic_ai.usage import RunUsage
 
-from adapters.around import cost, import_without, run_example, run_page
+from adapters.around import (
+    FAILURES,
+    HANGS,
+    answering,
+    broken,
+    changing,
+    cost,
+    how_it_ends,
+    import_without,
+    run_example,
+    run_page,
+    undecided,
+)
 from adapters.contract import (
     BODY,
     CHECK,
@@ -50,6 +62,7 @@ from adapters.contract import (
     reply,
 )
 from preaction import ConfigurationError, create_action_gate, denial_text
+from preaction.adapters._bridge import FAILED
 from preaction.adapters.pydantic_ai import Gated
 
 
@@ -153,6 +166,59 @@ async def test_a03_a_denial_is_neither_a_failure_nor_a_retry() -> None:
         await play(agent)
 
 
+# A gate in a hook does something wrong
+
+
+@pytest.mark.parametrize(
+    ("hook", "what", "ended", "outcome"),
+    [
+        ("before_tool_execute", "raises", "RuntimeError", None),
+        ("before_tool_execute", "hangs", HANGS, None),
+        ("before_tool_execute", "none", "AssertionError", None),
+        ("before_tool_execute", "empty", "TypeError", None),
+        ("before_tool_execute", "text", "TypeError", None),
+        ("before_tool_execute", "false", "TypeError", None),
+        ("tool_execute", "raises", "RuntimeError", None),
+        ("tool_execute", "hangs", HANGS, None),
+        ("tool_execute", "none", "ended", "success"),  # the model reads that it went well
+        ("tool_execute", "empty text", "ended", "success"),
+        ("tool_execute", "false", "ended", "success"),
+    ],
+)
+async def test_bare_a_hook_that_does_wrong_ends_the_run_or_says_that_it_went_well(
+    hook: Any, what: str, ended: str, outcome: str | None
+) -> None:
+    bare = Desk()
+    agent, scripted = agent_of(bare, [reply()], capabilities=[Hooks(**{hook: answering(FAILURES[what])})])
+    assert await how_it_ends(play(agent)) == ended
+    assert list(scripted.outcomes.values()) == ([outcome] if outcome else [])
+    assert bare.replies() == []
+
+
+@pytest.mark.parametrize("what", FAILURES)
+async def test_a02_whatever_a_gate_does_wrong_the_adapter_denies(what: str) -> None:
+    desk = broken(Desk().prepared(), FAILURES[what])
+    agent, scripted = agent_of(desk, [reply()])
+    assert (await play(agent)).output == "done"
+    assert scripted.answers() == [FAILED]
+    assert list(scripted.outcomes.values()) == ["denied"]
+    assert desk.replies() == []
+
+
+async def test_bare_a_time_limit_of_a_hook_ends_the_run() -> None:
+    hooks = Hooks[None]()
+
+    @hooks.on.before_tool_execute(timeout=0.05)
+    async def gate(ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        await asyncio.sleep(5)
+
+    bare = Desk()
+    agent, _ = agent_of(bare, [reply()], capabilities=[hooks])
+    with pytest.raises(TimeoutError):  # the adapter's row is one of the contract
+        await play(agent)
+    assert bare.replies() == []
+
+
 # Something rewrites the call after a check
 
 
@@ -191,6 +257,64 @@ class HookGate(AbstractCapability[Any]):
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         verdict = await self.desk.gate.acheck(ctx.conversation_id, tool_def.name, args)
         return denial_text(verdict) if verdict.blocks else await handler(args)
+
+    async def after_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, result: Any) -> Any:
+        if self.desk.gate.records(tool_def.name):
+            self.desk.gate.record_result(ctx.conversation_id, tool_def.name, None, result)
+        return result
+
+
+class Holds(AbstractCapability[Any]):
+    """Another capability, which keeps the arguments and may change them at any time."""
+
+    def __init__(self, held: list[dict[str, Any]]) -> None:
+        self.held = held
+
+    async def before_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        self.held.append(args)
+        return args
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        self.held.append(args)
+        return await handler(args)
+
+
+async def test_arguments_that_change_while_the_gate_checks_do_not_reach_the_body() -> None:
+    for gated in (False, True):
+        held: list[dict[str, Any]] = []
+        desk = changing(held)
+        agent, _ = agent_of(desk, [reply()], capabilities=[Holds(held), Gated(desk.gate) if gated else HookGate(desk)])
+        await play(agent)
+        assert desk.replies() == [{"ticket_id": TICKET if gated else OTHER, "body": BODY}]
+
+
+async def test_a_name_that_comes_twice_is_checked_as_it_runs() -> None:
+    text = f'{{"ticket_id": "{OTHER}", "ticket_id": "{TICKET}", "body": "{BODY}"}}'
+    desk = Desk().prepared()
+    await play(agent_of(desk, [ToolCall(REPLY, text)])[0])
+    assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
+
+
+async def test_a05_calls_of_one_turn_that_run_one_after_the_other_are_one_batch_too() -> None:
+    for gated in (False, True):
+        desk = undecided()
+        agent, _ = agent_of(desk, [decide(), reply()], capabilities=[Gated(desk.gate) if gated else HookGate(desk)])
+        with agent.parallel_tool_call_execution_mode("sequential"):
+            await play(agent)
+        assert len(desk.replies()) == (0 if gated else 1)
+
+
+async def test_a04_a_decision_that_another_capability_makes_up_is_not_recorded() -> None:
+    class Pretends(AbstractCapability[Any]):
+        async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+            return made_up if tool_def.name == DECIDE else await handler(args)
+
+    desk = undecided()
+    made_up = desk.authority.decide(TICKET)
+    agent, scripted = agent_of(desk, [decide()], [reply()], capabilities=[Gated(desk.gate), Pretends()])
+    await play(agent)
+    assert desk.ran == []
+    assert "no decision" in scripted.answers()[1]
 
 
 @pytest.mark.parametrize("rewrites", [Rewrites(), RewritesInnermost()])
@@ -258,21 +382,21 @@ async def test_a03_arguments_that_can_t_be_written_as_json_are_denied() -> None:
 
 
 async def test_a07_a_prefixed_tool_is_gated_by_either_name() -> None:
-    seen: list[str] = []
+    def deny(ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
+        raise SkipToolExecution("denied")
 
-    def see(ctx: Any, *, call: Any, tool_def: Any, args: Any) -> Any:
-        seen.append(tool_def.name)
-        return args
-
-    hooks = Hooks[None](before_tool_execute=see)
-    desk = Desk()
+    hooks = Hooks[None]()
+    hooks.on.before_tool_execute(tools=[REPLY])(deny)
     calls = [[ToolCall(f"desk_{REPLY}", reply().arguments)], [ToolCall(f"desk_{DECIDE}", {"entity_id": TICKET})]]
+    bare = Desk()
+    prefixed = FunctionToolset(bare.bodies).prefixed("desk")
+    await play(agent_of(bare, calls[0], tools=[], toolsets=[prefixed], capabilities=[hooks])[0])
+    assert len(bare.replies()) == 1  # a hook's filter by name misses it
+
+    desk = Desk()
     prefixed = FunctionToolset(desk.bodies).prefixed("desk")
-    agent, scripted = agent_of(
-        desk, *calls, calls[0], tools=[], toolsets=[prefixed], capabilities=[Gated(desk.gate), hooks]
-    )
+    agent, scripted = agent_of(desk, *calls, calls[0], tools=[], toolsets=[prefixed])
     await play(agent)
-    assert f"desk_{REPLY}" in seen  # what a hook's filter by name would have to know
     assert desk.replies() == []
     assert "no decision" in scripted.answers()[0]
     assert "check_output" in scripted.answers()[2]
@@ -327,6 +451,35 @@ async def test_hooks_that_are_loaded_later_are_no_gate_and_the_adapter_can_t_be(
 
 
 # What can't be covered is refused, before the model is asked
+
+
+async def test_bare_no_hook_sees_an_external_tool_or_an_output_function() -> None:
+    seen: list[str] = []
+
+    class Sees(AbstractCapability[Any]):
+        async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+            seen.append(tool_def.name)
+            return await handler(args)
+
+    bare = Desk()
+    external = ExternalToolset([ToolDefinition(name="pay")])
+    agent, scripted = agent_of(
+        bare, [ToolCall("pay", {})], toolsets=[external], output_type=[str, DeferredToolRequests], capabilities=[Sees()]
+    )
+    first = await play(agent)
+    results = DeferredToolResults(calls={call.tool_call_id: "paid" for call in first.output.calls})
+    await agent.run(message_history=first.all_messages(), deferred_tool_results=results)
+    assert scripted.answers() == ["paid"]
+
+    def call_send(messages: Any, info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[ToolCallPart(info.output_tools[0].name, {"text": "hi"})])
+
+    def send(text: str) -> str:
+        seen.append("sent")
+        return text
+
+    await play(Agent(FunctionModel(call_send), output_type=send, capabilities=[Sees()]))
+    assert seen == ["sent"]
 
 
 async def test_a08_gaps_are_refused_and_named() -> None:
@@ -425,10 +578,17 @@ async def test_a05_a_decision_of_the_turn_that_waited_for_an_approval_does_not_c
     assert desk.replies() == [{"ticket_id": TICKET, "body": BODY}]
 
 
-async def test_what_an_approval_puts_in_place_of_the_arguments_is_checked() -> None:
+@pytest.mark.parametrize("gated", [False, True])
+async def test_what_an_approval_puts_in_place_of_the_arguments_is_checked(gated: bool) -> None:
     desk = Desk().prepared()
     tools = [Tool(desk.helpdesk_reply, requires_approval=True), *desk.bodies[1:]]
-    agent, scripted = agent_of(desk, [reply()], tools=tools, output_type=[str, DeferredToolRequests])
+    agent, scripted = agent_of(
+        desk,
+        [reply()],
+        tools=tools,
+        output_type=[str, DeferredToolRequests],
+        **({} if gated else {"capabilities": []}),
+    )
     result = await play(agent)
     approved = ToolApproved(override_args={"ticket_id": OTHER, "body": BODY})
     call_id = result.output.approvals[0].tool_call_id
@@ -437,7 +597,7 @@ async def test_what_an_approval_puts_in_place_of_the_arguments_is_checked() -> N
         deferred_tool_results=DeferredToolResults(approvals={call_id: approved}),
         conversation_id=SESSION,
     )
-    assert scripted.answers() == [desk.denial(ticket_id=OTHER, body=BODY)]
+    assert scripted.answers() == [desk.denial(ticket_id=OTHER, body=BODY) if gated else f"sent on {OTHER}"]
 
 
 async def test_a02_a_cancelled_run_is_cancelled() -> None:

@@ -269,7 +269,7 @@ def test_the_hook_after_a_tool_does_not_mean_that_it_ran() -> None:
 def test_an_intervention_s_denial_is_lifted_by_a_later_hook_and_the_adapter_s_is_not() -> None:
     interventions = pytest.importorskip("strands.interventions", reason="this version has none")
 
-    class Denies(interventions.InterventionHandler):
+    class Denies(interventions.InterventionHandler):  # type: ignore[name-defined]
         name = "denies"
 
         def before_tool_call(self, event: Any, **_: Any) -> Any:
@@ -286,8 +286,11 @@ def test_an_intervention_s_denial_is_lifted_by_a_later_hook_and_the_adapter_s_is
 def test_arguments_that_change_while_the_gate_checks_do_not_reach_the_body() -> None:
     for gated in (False, True):
         held: list[dict[str, Any]] = []
-        hold = Hook(lambda event, held=held: held.append(event.tool_use["input"]))
-        desk = changing(held)
+
+        def hold_on(event: Any, held: Any = held) -> None:
+            held.append(event.tool_use["input"])
+
+        hold, desk = Hook(hold_on), changing(held)
         if gated:
             play(desk, [[reply()]], hooks=[hold])
         else:
