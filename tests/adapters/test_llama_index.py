@@ -19,10 +19,22 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.llms.utils import parse_partial_json
 from llama_index.core.tools import BaseTool, FunctionTool, ToolMetadata, ToolOutput
 from llama_index.core.tools.calling import call_tool
+from llama_index.core.tools.types import AsyncBaseTool
 from llama_index.core.workflow import Context
 from pydantic import Field
 
-from adapters.around import cost, import_without, run_example, run_page
+from adapters.around import (
+    FAILURES,
+    HANGS,
+    answering,
+    broken,
+    cost,
+    how_it_ends,
+    import_without,
+    run_example,
+    run_page,
+    undecided,
+)
 from adapters.contract import (
     BODY,
     CHECK,
@@ -41,8 +53,9 @@ from adapters.contract import (
     as_json,
     reply,
 )
-from preaction import ActionDenied, ConfigurationError
+from preaction import ActionDenied, ConfigurationError, denial_text
 from preaction._core.facts import Verify
+from preaction.adapters._bridge import FAILED
 from preaction.adapters.llama_index import guard, install
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the runtime's own use of pydantic
@@ -192,6 +205,113 @@ class TestReActAgent(Contract):
 WRONG = [reply(OTHER)]
 
 
+class Proxy(AsyncBaseTool):
+    """A tool of one's own around another, as one would write a gate."""
+
+    def __init__(self, tool: FunctionTool, does: Callable[..., Any]) -> None:
+        self.tool, self.does = tool, does
+
+    @property
+    def metadata(self) -> ToolMetadata:
+        return self.tool.metadata
+
+    def __call__(self, *args: Any, **options: Any) -> ToolOutput:
+        return self.call(*args, **options)
+
+    def call(self, *args: Any, **options: Any) -> ToolOutput:
+        raise NotImplementedError
+
+    async def acall(self, *args: Any, **options: Any) -> ToolOutput:
+        answer: ToolOutput = await self.does(*args, **options)
+        return answer
+
+
+def proxied(desk: Desk, does: Callable[..., Any], **options: Any) -> list[Any]:
+    return [Proxy(FunctionTool.from_defaults(desk.helpdesk_reply, **options), does), *tools_of(desk)[1:]]
+
+
+async def ending(runner: Any, *, within: float = 20) -> tuple[str, list[str]]:
+    """How a run ends, and what its model was told."""
+    told: list[str] = []
+
+    async def run() -> bool:
+        seen = await aplay(runner)
+        told.extend(seen.told)
+        return seen.ended
+
+    return await how_it_ends(run(), within=within), told
+
+
+@pytest.mark.parametrize("what", FAILURES)
+async def test_what_a_tool_around_a_tool_does_wrong_ends_the_run_and_a_gate_that_does_it_denies(what: str) -> None:
+    bare, limit = Desk(), 3 if FAILURES[what] is HANGS else 20
+    ended, told = await ending(agent(stub([WRONG]), proxied(bare, answering(FAILURES[what]))), within=limit)
+    if what == "raises":
+        assert (ended, told) == ("ended", ["secret"])  # the exception's own text, whatever it holds
+    else:
+        assert ended not in ("ended", "stopped")
+        assert (ended == "hangs") is (FAILURES[what] is HANGS)
+    assert bare.replies() == []
+
+    desk = broken(Desk().prepared(), FAILURES[what])
+    runner = install(agent(stub([[reply()]]), tools_of(desk, coroutines=True)), desk.gate)
+    seen = await aplay(runner)
+    assert seen.told == [FAILED]
+    assert seen.ended
+    assert desk.replies() == []
+
+
+async def test_a_tool_around_a_function_is_given_no_context() -> None:
+    async def helpdesk_reply(ctx: Context, ticket_id: str, body: str) -> str:
+        """Send a reply."""
+        return "sent"
+
+    tool = FunctionTool.from_defaults(async_fn=helpdesk_reply)
+    _, told = await ending(agent(stub([WRONG]), [Proxy(tool, tool.acall)]))
+    assert told == ["Context is required for this tool"]  # the adapter's copy is: see below
+
+
+async def test_a_decision_of_the_same_turn_counts_for_a_gate_around_the_functions() -> None:
+    desk = undecided()
+
+    def helpdesk_reply(ticket_id: str, body: str) -> str:
+        """Send a reply."""
+        verdict = desk.gate.check(SESSION, REPLY, {"ticket_id": ticket_id, "body": body})
+        return denial_text(verdict) if verdict.blocks else desk.helpdesk_reply(ticket_id, body)
+
+    def get_job_decision(entity_id: str) -> dict[str, Any]:
+        """Decide."""
+        decided = desk.get_job_decision(entity_id)
+        desk.gate.record_result(SESSION, DECIDE, None, decided)
+        return decided
+
+    turn = [ToolCall(DECIDE, {"entity_id": TICKET}), reply()]
+    await ending(agent(stub([turn]), [FunctionTool.from_defaults(one) for one in (helpdesk_reply, get_job_decision)]))
+    assert len(desk.replies()) == 1  # the adapter's row is one of the contract
+
+
+async def test_an_agent_that_writes_code_runs_functions_and_no_tools() -> None:
+    desk, seen = Desk(), list[Any]()
+
+    class Coder(Stub):
+        def answer(self, messages: Any) -> ChatResponse:
+            self.said.append(messages)
+            text = f"<execute>\n{REPLY}({OTHER!r}, 'x')\n</execute>" if len(self.said) == 1 else DONE
+            return ChatResponse(message=ChatMessage(role="assistant", content=text), delta=text)
+
+    def run_code(code: str) -> str:
+        exec(code, {REPLY: desk.helpdesk_reply})
+        return "ran"
+
+    tools = [Proxy(tool, answering(seen.append)) for tool in tools_of(desk)]
+    functions: Any = [tool.tool for tool in tools]
+    model = Coder(script=[], said=[])
+    coder = CodeActAgent(name="coder", description="c", tools=functions, llm=model, code_execute_fn=run_code)
+    await coder.run(user_msg="go")
+    assert len(desk.replies()) == 1
+    assert seen == []
+
+
 def test_a_call_tool_that_an_agent_overrides_is_left_out_inside_a_workflow() -> None:
     class Denies(FunctionAgent):
         async def _call_tool(self, ctx: Context[Any], tool: Any, tool_input: dict[str, Any]) -> ToolOutput:
@@ -267,17 +387,27 @@ def test_a_partial_parameter_that_the_model_overrides_is_checked_as_it_runs() ->
     assert desk.replies() == []
 
 
-def test_a_denial_of_a_tool_with_return_direct_does_not_end_the_run() -> None:
+async def test_a_denial_of_a_tool_with_return_direct_does_not_end_the_run() -> None:
+    bare = Desk()
+    denied = ToolOutput(content="denied", tool_name=REPLY, raw_input={}, raw_output="denied")
+    runner = agent(stub([WRONG]), proxied(bare, answering(denied), return_direct=True))
+    assert await ending(runner) == ("stopped", ["denied"])  # the denial became the answer
+
     desk = Desk().prepared()
     tools = [FunctionTool.from_defaults(desk.helpdesk_reply, return_direct=True), *tools_of(desk)[1:]]
-    assert play(install(agent(stub([WRONG]), tools), desk.gate)).ended
+    assert (await aplay(install(agent(stub([WRONG]), tools), desk.gate))).ended
     assert desk.replies() == []
 
 
-def test_a_callback_of_the_tool_sees_no_denial() -> None:
+async def test_a_callback_of_the_tool_can_not_deny_and_sees_no_denial() -> None:
+    bare = Desk()
+    tool = FunctionTool.from_defaults(bare.helpdesk_reply, callback=lambda _: "denied")
+    assert await ending(agent(stub([WRONG]), [tool])) == ("ended", ["denied"])
+    assert len(bare.replies()) == 1
+
     desk, seen = Desk().prepared(), list[Any]()
     tool = FunctionTool.from_defaults(desk.helpdesk_reply, callback=seen.append)
-    play(install(agent(stub([WRONG, [reply()]]), [tool, *tools_of(desk)[1:]]), desk.gate))
+    await aplay(install(agent(stub([WRONG, [reply()]]), [tool, *tools_of(desk)[1:]]), desk.gate))
     assert seen == [f"sent on {TICKET}"]
 
 
@@ -504,6 +634,10 @@ async def test_mcp_tools_are_gated_and_their_results_recorded(tmp_path: Path) ->
         [reply()],
     ]
     tools = await McpToolSpec(client=client).to_tool_list_async()
+    handler = agent(stub(turns[:1]), tools).run(user_msg="go")
+    outputs = [event.tool_output async for event in handler.stream_events() if isinstance(event, ToolCallResult)]
+    assert "is_error=True" in outputs[0].content
+    assert not outputs[0].is_error  # only `raw_output` says that it is one
     seen = await aplay(install(agent(stub(turns), tools), desk.gate))
     assert "no decision" in seen.told[1]
     assert "attachment_url" in seen.told[4]
