@@ -325,6 +325,9 @@ async def serve_http(
             await super().startup(sockets=sockets)
             on_ready(f"http://{shown}{PATH}")
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: None)  # uvicorn raises it again when it has stopped
-    await front.run(lambda: Server(config).serve(sockets=[listener]))
+    async def serve() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: None)  # uvicorn raises it again when it has stopped
+        await Server(config).serve(sockets=[listener])
+
+    await front.run(serve)
