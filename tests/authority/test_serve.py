@@ -212,8 +212,8 @@ def test_a_known_version_with_other_content_is_not_opened(
 def test_a_database_of_a_later_schema_is_not_opened(opened: Callable[..., LocalAuthority], tmp_path: Path) -> None:
     authority = opened(HELPDESK, database(tmp_path))
     with authority._storage.writing() as connection:
-        connection.exec_driver_sql("UPDATE schema SET version = 2")
-    with pytest.raises(ConfigurationError, match="schema 2"):
+        connection.exec_driver_sql("UPDATE schema SET version = 3")
+    with pytest.raises(ConfigurationError, match="schema 3"):
         opened(HELPDESK, database(tmp_path))
 
 

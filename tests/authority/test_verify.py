@@ -91,7 +91,8 @@ def altered(value: object) -> list[object]:
     if isinstance(value, int):
         return [value + 1, -value - 1]
     if isinstance(value, str):
-        return ["", value + "x", value + "é", value[:-1] + ("a" if value[-1:] != "a" else "b")]
+        others = ["", value + "x", value + "é", value[:-1] + ("a" if value[-1:] != "a" else "b")]
+        return [other for other in others if other != value]
     return ["2026-11-30T09:00:00Z"]
 
 

@@ -96,9 +96,10 @@ def write_down(
     """Decide, and store the decision with its receipt; within `writing`."""
     case = the_case(storage, connection, release, job, request, now)
     ruling = decide(job, request, now)
+    last, previous = storage.last(connection, EXECUTIONS)
     record = {
         "executionId": new_id("exe", now),
-        "number": storage.next_number(connection, EXECUTIONS),
+        "number": last + 1,
         "pack": release.pack,
         "job": job.name,
         "release": release.version,
@@ -110,7 +111,8 @@ def write_down(
         "keyId": caller.key_id,
     }
     signed = storage.records.new(record)
-    storage.insert(connection, EXECUTIONS, {**_columns(record, case_key(job, case.id), now), **signed})
+    row = {**_columns(record, case_key(job, case.id), now), "previous": previous, **signed}
+    storage.insert(connection, EXECUTIONS, row)
     return _decision(record, job, case, ruling, signed["receipt"])
 
 

@@ -53,7 +53,7 @@ class Shelf:
             return summary(known), False
         row = {
             **names,
-            "number": self._storage.next_number(connection, RELEASES),
+            "number": self._storage.last(connection, RELEASES)[0] + 1,
             "digest": release.digest,
             "content": release.content,
             "published_at": published_at,

@@ -19,84 +19,31 @@ from sqlalchemy.pool import StaticPool
 from preaction.authority.receipts import new_signer, signer_at
 from preaction.authority.records import Records
 from preaction.authority.refusal import Refused
+from preaction.authority.tables import (
+    ANSWERS,
+    CHECKS,
+    EXECUTIONS,
+    KEYS,
+    METADATA,
+    RELEASES,
+    REMOVED,
+    SCHEMA,
+    SCHEMA_VERSION,
+    sealed,
+)
+from preaction.authority.upgrades import upgrade
 from preaction.errors import ConfigurationError
-
-SCHEMA_VERSION: Final = 1
 
 _LOG: Final = logging.getLogger(__name__)
 
 Row: TypeAlias = dict[str, Any]
 
-_METADATA: Final = sa.MetaData()
+__all__ = ["ANSWERS", "CHECKS", "EXECUTIONS", "KEYS", "RELEASES", "REMOVED", "Row", "Storage"]
 
-
-def _table(name: str, *columns: sa.Column[Any] | sa.Constraint | sa.Index) -> sa.Table:
-    return sa.Table(name, _METADATA, *columns, _text("seal"), sqlite_strict=True)
-
-
-def _text(name: str, *, key: bool = False, null: bool = False) -> sa.Column[Any]:
-    return sa.Column(name, sa.Text, primary_key=key, nullable=null)
-
-
-def _number(name: str) -> sa.Column[Any]:
-    return sa.Column(name, sa.Integer, nullable=False)
-
-
-_SCHEMA: Final = sa.Table("schema", _METADATA, _number("version"), _text("kid"))
-RELEASES: Final = _table(
-    "releases",
-    _text("pack", key=True),
-    _text("release", key=True),
-    sa.Column("number", sa.Integer, nullable=False, unique=True),
-    _text("digest"),
-    _text("content"),
-    _text("published_at"),
-)
-KEYS: Final = _table(
-    "keys",
-    _text("id", key=True),
-    _text("hash"),
-    _text("role"),
-    _text("pack"),
-    _text("jobs", null=True),
-    _text("created_at"),
-    _text("revoked_at", null=True),
-)
-EXECUTIONS: Final = _table(
-    "executions",
-    _text("id", key=True),
-    sa.Column("number", sa.Integer, nullable=False, unique=True),
-    _text("pack"),
-    _text("job"),
-    _text("release"),
-    _text("release_digest"),
-    _text("case_id"),
-    _text("case_key"),
-    _text("identity"),
-    _text("status"),
-    _text("outcome", null=True),
-    _text("decided_at"),
-    _text("record"),
-    _text("digest"),
-    _text("receipt"),
-    _text("revoked_at", null=True),
-    sa.Index("executions_case", "pack", "job", "case_key", "number"),
-)
-CHECKS: Final = _table(
-    "output_checks",
-    _text("id", key=True),
-    _text("execution_id"),
-    _text("pack"),
-    _text("job"),
-    _text("record"),
-    _text("digest"),
-    _text("receipt"),
-)
 _LAST: Final = {
-    table.name: sa.select(table.c.number).order_by(table.c.number.desc()).limit(1) for table in (RELEASES, EXECUTIONS)
+    table.name: sa.select(table.c.number, table.c.digest).order_by(table.c.number.desc()).limit(1)
+    for table in (RELEASES, EXECUTIONS)
 }
-ANSWERS: Final = _table("answers", _text("id", key=True), _text("request"), _text("answer"), _text("created_at"))
-"""First answers to requests with an idempotency key."""
 
 
 class Storage:
@@ -174,10 +121,10 @@ class Storage:
         except TypeError:
             return False
 
-    def next_number(self, connection: sa.Connection, table: sa.Table) -> int:
-        """The number of the row after the last; within `writing` nobody else gets it."""
-        last = self.one(connection, _LAST[table.name])
-        return (last["number"] if last else 0) + 1
+    def last(self, connection: sa.Connection, table: sa.Table) -> tuple[int, str]:
+        """Number and digest of the row written last, or (0, ""); within `writing` nobody adds another meanwhile."""
+        row = self.one(connection, _LAST[table.name])
+        return (row["number"], row["digest"]) if row else (0, "")
 
     def _compiled(self, statement: sa.Select[Any]) -> tuple[str, Sequence[str], Mapping[str, Any]]:
         """A statement as text, the order of its parameters, and those that it brings itself."""
@@ -199,26 +146,29 @@ class Storage:
         cursor.close()
 
     def _open_schema(self) -> None:
+        """Make the tables, or bring them to the newest version: one transaction, so that a failure leaves no half."""
         try:
             with self.writing() as connection:
                 known = sa.inspect(connection).has_table("schema")
-                found = connection.execute(sa.select(_SCHEMA)).first() if known else None
+                found = connection.execute(sa.select(SCHEMA)).first() if known else None
                 if found is None:
-                    _METADATA.create_all(connection)
-                    connection.execute(_SCHEMA.insert(), {"version": SCHEMA_VERSION, "kid": self.signer.kid})
+                    METADATA.create_all(connection)
+                    connection.execute(SCHEMA.insert(), {"version": SCHEMA_VERSION, "kid": self.signer.kid})
                     return
+                if not 1 <= found.version <= SCHEMA_VERSION:
+                    raise ConfigurationError(
+                        f"the database has schema {found.version}; this version knows 1 to {SCHEMA_VERSION}"
+                    )
+                if found.kid != self.signer.kid:
+                    raise ConfigurationError("the signing key beside this database belongs to another one")
+                if found.version < SCHEMA_VERSION:
+                    upgrade(connection, self.signer, found.version)
+                    _LOG.warning("the database was upgraded from schema %d to %d", found.version, SCHEMA_VERSION)
         except Refused as refused:
             raise ConfigurationError(f"the database can't be opened: {refused.problem.title}") from None
-        if found.version != SCHEMA_VERSION:
-            raise ConfigurationError(f"the database has schema {found.version}; this version needs {SCHEMA_VERSION}")
-        if found.kid != self.signer.kid:
-            raise ConfigurationError("the signing key beside this database belongs to another one")
 
 
-_COLUMNS: Final[dict[str, Sequence[str]]] = {
-    table.name: tuple(column.name for column in table.columns if column.name != "seal")
-    for table in (RELEASES, KEYS, EXECUTIONS, CHECKS, ANSWERS)
-}
+_COLUMNS: Final[dict[str, Sequence[str]]] = {table.name: sealed(table) for table in METADATA.tables.values()}
 
 
 @contextmanager

@@ -1,0 +1,100 @@
+"""The tables, as the newest schema has them. Whoever changes one adds the step that changes old databases: `upgrades`.
+
+Every row has a seal over all its columns. Numbers count from 1, without gaps, in the order in which rows were written.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+SCHEMA_VERSION: Final = 2
+
+METADATA: Final = sa.MetaData()
+
+
+def _table(name: str, *columns: sa.Column[Any] | sa.Constraint | sa.Index) -> sa.Table:
+    return sa.Table(name, METADATA, *columns, _text("seal"), sqlite_strict=True)
+
+
+def _text(name: str, *, key: bool = False, null: bool = False) -> sa.Column[Any]:
+    return sa.Column(name, sa.Text, primary_key=key, nullable=null)
+
+
+def _number(name: str, *, unique: bool = False) -> sa.Column[Any]:
+    wide = sa.Integer().with_variant(sa.BigInteger(), "postgresql")  # SQLite's have 64 bits under the shorter name
+    return sa.Column(name, wide, nullable=False, unique=unique or None)
+
+
+SCHEMA: Final = sa.Table("schema", METADATA, _number("version"), _text("kid"))
+"""One row: the version of the tables, and the signing key that they belong to."""
+
+RELEASES: Final = _table(
+    "releases",
+    _text("pack", key=True),
+    _text("release", key=True),
+    _number("number", unique=True),
+    _text("digest"),
+    _text("content"),
+    _text("published_at"),
+)
+KEYS: Final = _table(
+    "keys",
+    _text("id", key=True),
+    _text("hash"),
+    _text("role"),
+    _text("pack"),
+    _text("jobs", null=True),
+    _text("created_at"),
+    _text("revoked_at", null=True),
+)
+EXECUTIONS: Final = _table(
+    "executions",
+    _text("id", key=True),
+    _number("number", unique=True),
+    _text("previous"),
+    _text("pack"),
+    _text("job"),
+    _text("release"),
+    _text("release_digest"),
+    _text("case_id"),
+    _text("case_key"),
+    _text("identity"),
+    _text("status"),
+    _text("outcome", null=True),
+    _text("decided_at"),
+    _text("record"),
+    _text("digest"),
+    _text("receipt"),
+    _text("revoked_at", null=True),
+    sa.Index("executions_case", "pack", "job", "case_key", "number"),
+)
+"""`previous` is the `digest` of the row before, of whatever pack; '' for the first. One chain per database."""
+
+REMOVED: Final = _table(
+    "removed",
+    _text("id", key=True),
+    _number("number", unique=True),
+    _text("previous"),
+    _text("digest"),
+    _text("removed_at"),
+)
+"""What retention leaves of an execution: its place in the chain. The last of the chain is never removed."""
+
+CHECKS: Final = _table(
+    "output_checks",
+    _text("id", key=True),
+    _text("execution_id"),
+    _text("pack"),
+    _text("job"),
+    _text("record"),
+    _text("digest"),
+    _text("receipt"),
+)
+ANSWERS: Final = _table("answers", _text("id", key=True), _text("request"), _text("answer"), _text("created_at"))
+"""First answers to requests with an idempotency key."""
+
+
+def sealed(table: sa.Table) -> Sequence[str]:
+    """The names of the columns that a row's seal covers, in order."""
+    return [column.name for column in table.columns if column.name != "seal"]
