@@ -90,7 +90,32 @@ CHECKS: Final = _table(
     _text("record"),
     _text("digest"),
     _text("receipt"),
+    sa.Index("output_checks_execution", "execution_id"),
 )
+VERDICTS: Final = _table(
+    "verdicts",
+    _text("id", key=True),
+    _text("pack"),
+    _text("job"),
+    _text("tool"),
+    _text("code"),
+    _number("allow"),
+    _number("enforced"),
+    _text("case_id", null=True),
+    _text("execution_id", null=True),
+    _text("check_id", null=True),
+    _text("reason"),
+    _text("call_digest"),
+    _text("at"),
+    _text("received_at"),
+    _text("key_id"),
+    sa.Index("verdicts_execution", "execution_id"),
+)
+"""What gates reported: their own word, `at` by their clock. `allow` and `enforced` are 0 or 1."""
+
+SESSIONS: Final = _table("sessions", _text("id", key=True), _text("key_id"), _text("created_at"), _text("expires_at"))
+"""Operators signed in to the console; `id` is the hash of what the browser holds."""
+
 ANSWERS: Final = _table("answers", _text("id", key=True), _text("request"), _text("answer"), _text("created_at"))
 """First answers to requests with an idempotency key."""
 

@@ -14,14 +14,23 @@ from typing import Any, Final, TypeAlias
 import sqlalchemy as sa
 
 from preaction.authority.receipts import Signer
-from preaction.authority.tables import EXECUTIONS, REMOVED, SCHEMA, SCHEMA_VERSION, sealed
+from preaction.authority.tables import (
+    CHECKS,
+    EXECUTIONS,
+    REMOVED,
+    SCHEMA,
+    SCHEMA_VERSION,
+    SESSIONS,
+    VERDICTS,
+    sealed,
+)
 
 Step: TypeAlias = Callable[[sa.Connection, Signer], None]
 
 _BROKEN: Final = "broken before the upgrade"
 _BATCH: Final = 500
 
-_NEW_IN_2: Final = (EXECUTIONS, REMOVED)
+_NEW_IN_2: Final = (EXECUTIONS, REMOVED, VERDICTS, SESSIONS)
 
 
 def upgrade(connection: sa.Connection, signer: Signer, found: int) -> None:
@@ -40,6 +49,8 @@ def _chain_executions(connection: sa.Connection, signer: Signer) -> None:
     connection.exec_driver_sql("ALTER TABLE executions RENAME TO executions_1")
     for table in _NEW_IN_2:
         table.create(connection)
+    for index in CHECKS.indexes:
+        index.create(connection)
     old = [name for name in sealed(EXECUTIONS) if name != "previous"]
     rows = connection.exec_driver_sql(f"SELECT {', '.join(old)}, seal FROM executions_1 ORDER BY number")  # noqa: S608 - names of ours
     previous = ""
