@@ -18,7 +18,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from preaction.authority.keys import Caller, Keyring
+from preaction.authority.console import console_routes
+from preaction.authority.console.pages import Desk
+from preaction.authority.keys import Caller, Keyring, Role
+from preaction.authority.mcp import MAX_BYTES, McpTools, installed
 from preaction.authority.openapi import document
 from preaction.authority.operations import OPERATIONS, Answer, Call, Operation, Result
 from preaction.authority.operators import Operators
@@ -26,6 +29,7 @@ from preaction.authority.refusal import Refused, invalid, not_found
 from preaction.authority.service import Service
 from preaction.authority.storage import Storage
 from preaction.errors import InvalidJSON
+from preaction.mcp_tools import INSTALL
 from preaction.wire import strict_json
 
 _LOG: Final = logging.getLogger(__name__)
@@ -33,20 +37,22 @@ _TITLES: Final = {404: not_found().problem.title, 405: "This path isn't asked th
 
 
 def build_app(storage: Storage, service: Service, operators: Operators, keyring: Keyring) -> ASGIApp:
-    """The ASGI application: all operations, and the three documents that need no key."""
+    """The ASGI application: all operations, the three documents that need no key, and the console."""
     routes = [_route(operation, service, operators, keyring) for operation in OPERATIONS]
     routes += [
+        Route("/mcp", _Mcp(service, keyring)),
         _document("/openapi.json", document()),
         _document("/.well-known/jwks.json", storage.signer.jwks()),
         _document("/healthz", {"status": "ok"}),
     ]
+    routes += console_routes(Desk(storage, service, operators, keyring), service.clock)
     return _Door(Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, Exception: _failed}))
 
 
 def _route(operation: Operation, service: Service, operators: Operators, keyring: Keyring) -> Route:
     async def endpoint(request: Request) -> Response:
         try:
-            caller = _caller(keyring, request.headers.get("authorization"), operation)
+            caller = _caller(keyring, request.headers.get("authorization"), operation.role)
             call = Call(
                 caller,
                 request.path_params,
@@ -66,31 +72,68 @@ def _route(operation: Operation, service: Service, operators: Operators, keyring
     return Route(operation.path, endpoint, methods=[operation.method], name=operation.name)
 
 
-def _caller(keyring: Keyring, header: str | None, operation: Operation) -> Caller:
+class _Mcp:
+    """The tools at `/mcp`: the same keys, asked for first, and the same strict JSON; the rest is `mcp`'s."""
+
+    def __init__(self, service: Service, keyring: Keyring) -> None:
+        self._keyring = keyring
+        self._tools = McpTools(service)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            caller = _caller(self._keyring, request.headers.get("authorization"), "agent")
+            body = await _mcp_body(request)
+        except Refused as refused:
+            await _refusal(refused)(scope, receive, send)
+            return
+        await self._tools.respond(caller, request, body, send)
+
+
+async def _mcp_body(request: Request) -> bytes:
+    if not installed():
+        raise Refused(404, f"This authority has no MCP; whoever runs it can add it: {INSTALL}")
+    if request.method != "POST":
+        raise HTTPException(405, headers={"Allow": "POST"})
+    body = await _read(request, MAX_BYTES)
+    _strict(body, MAX_BYTES)
+    return body
+
+
+def _caller(keyring: Keyring, header: str | None, role: Role) -> Caller:
     scheme, _, key = (header or "").partition(" ")
     caller = keyring.caller(key.strip()) if scheme.lower() == "bearer" else None
     if caller is None:
         raise Refused(401, "A valid key is needed, as a bearer token.")
-    if caller.role != operation.role:
-        raise Refused(403, f"This path is for {operation.role} keys.")
+    if caller.role != role:
+        raise Refused(403, f"This path is for {role} keys.")
     return caller
 
 
 async def _body(request: Request, operation: Operation) -> Any:
     if operation.body is None:
         return None
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > operation.max_bytes:
-            raise Refused(413, f"The body is too large; at most {operation.max_bytes} bytes are read.")
+    data = await _read(request, operation.max_bytes)
     if operation.body == "yaml":
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError:
             raise invalid([((), "the text is not valid UTF-8")]) from None
+    return _strict(data, operation.max_bytes)
+
+
+async def _read(request: Request, max_bytes: int) -> bytes:
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > max_bytes:
+            raise Refused(413, f"The body is too large; at most {max_bytes} bytes are read.")
+    return bytes(data)
+
+
+def _strict(data: bytes, max_bytes: int) -> Any:
     try:
-        return strict_json.load_object(bytes(data), max_bytes=operation.max_bytes)
+        return strict_json.load_object(data, max_bytes=max_bytes)
     except InvalidJSON as error:
         raise invalid([((), str(error))]) from None
 
