@@ -20,6 +20,7 @@ from preaction.wire.times import write_time
 Role: TypeAlias = Literal["agent", "operator"]
 
 _BY_ID: Final = sa.select(KEYS).where(KEYS.c.id == sa.bindparam("id"))
+_NEWEST_FIRST: Final = sa.select(KEYS).order_by(KEYS.c.created_at.desc(), KEYS.c.id)
 _NOBODY: Final = sha256(b"").hexdigest()
 
 
@@ -35,6 +36,18 @@ class Caller:
     def sees(self, pack: object, job: object) -> bool:
         """Whether something of that pack and job may be shown to this caller."""
         return pack == self.pack and (self.jobs is None or job in self.jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class KeySummary:
+    """What may be shown of a key. `created_at` is None for one that ends with its process; `altered`: its row was."""
+
+    key_id: str
+    role: str = ""
+    jobs: frozenset[str] | None = None
+    created_at: str | None = None
+    revoked_at: str | None = None
+    altered: bool = False
 
 
 class Keyring:
@@ -83,6 +96,33 @@ class Keyring:
         hashed, caller = self._passing.get(key_id) or self._stored(key_id) or (_NOBODY, None)
         # Compared even for nobody's key, so that time doesn't tell which ids there are.
         return caller if compare_digest(hashed, _hash(key)) else None
+
+    def standing(self, key_id: str) -> Caller | None:
+        """The holder of the key of that id, while it stands: to be asked by whoever saw the key itself before."""
+        found = self._passing.get(key_id) or self._stored(key_id)
+        return None if found is None else found[1]
+
+    def listed(self, caller: Caller) -> list[KeySummary]:
+        """The keys of the caller's pack, newest first: those of no other jobs than the caller's own."""
+        statement = _NEWEST_FIRST.where(KEYS.c.pack == caller.pack)
+        with self._storage.reading() as connection:
+            rows = [dict(row) for row in connection.execute(statement).mappings()]
+        found = [
+            KeySummary(each.key_id, each.role, each.jobs)
+            for _, each in list(self._passing.values())
+            if each.pack == caller.pack
+        ]
+        found += [self._summary(row) for row in rows]
+        return [
+            each
+            for each in found
+            if caller.jobs is None or (not each.altered and each.jobs is not None and each.jobs <= caller.jobs)
+        ]
+
+    def _summary(self, row: Row) -> KeySummary:
+        if not self._storage.intact(KEYS, row):
+            return KeySummary(row["id"], altered=True)
+        return KeySummary(row["id"], row["role"], _caller(row).jobs, row["created_at"], row["revoked_at"])
 
     def _stored(self, key_id: str) -> tuple[str, Caller] | None:
         if not key_id:

@@ -136,6 +136,10 @@ class LocalAuthority:
         """Whether an output check stands."""
         return _plain(self._ask(lambda: self._service.verify_output_check(self._agent, check_id, {})))
 
+    def report_verdict(self, report: Mapping[str, Any], *, idempotency_key: str | None = None) -> Answer:
+        """Keep what a gate says that it said about one call; `report` as the wire has it."""
+        return _plain(self._ask(lambda: self._service.report_verdict(self._agent, _strict(report), idempotency_key)))
+
     def revoke(self, execution_id: str) -> Answer:
         """Revoke an execution for good."""
         return _plain(self._ask(lambda: self._operators.revoke(self._operator, execution_id, {})))
@@ -191,6 +195,10 @@ class LocalAuthority:
     async def averify_output_check(self, check_id: str) -> Answer:
         """`verify_output_check`, from an event loop."""
         return self.verify_output_check(check_id)
+
+    async def areport_verdict(self, report: Mapping[str, Any], *, idempotency_key: str | None = None) -> Answer:
+        """`report_verdict`, from an event loop; it waits for the disk in a thread."""
+        return await to_thread.run_sync(partial(self.report_verdict, report, idempotency_key=idempotency_key))
 
     def _ask(self, question: Callable[[], T]) -> T:
         if self._closed:

@@ -156,6 +156,22 @@ OPERATIONS: Final = (
         refusals=(404, 413, 422),
     ),
     Operation(
+        name="report_verdict",
+        method="POST",
+        path="/v0/verdicts",
+        role="agent",
+        summary="Keep what a gate says that it said about one call; never the call's arguments.",
+        answers=models.ReportedVerdict,
+        run=lambda service, _operators, call: Answer(
+            service.report_verdict(call.caller, call.body, call.idempotency_key)
+        ),
+        body=models.VerdictReport,
+        max_bytes=16 * KIB,
+        blocks=True,
+        repeatable=True,
+        refusals=(404, 409, 413, 422),
+    ),
+    Operation(
         name="publish_pack",
         method="POST",
         path="/v0/packs",

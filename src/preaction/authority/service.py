@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import sqlalchemy as sa
 from pydantic import ValidationError
 
-from preaction.authority import checks, executions
+from preaction.authority import checks, executions, verdicts
 from preaction.authority.answers import Answers, repeatable
 from preaction.authority.decide import read_request
 from preaction.authority.keys import Caller
@@ -27,7 +27,9 @@ from preaction.wire.models import (
     OutputCheck,
     OutputCheckRequest,
     OutputCheckVerification,
+    ReportedVerdict,
     Request,
+    VerdictReport,
     Verification,
     VerifyRequest,
 )
@@ -49,6 +51,11 @@ class Service:
         self._shelf = shelf
         self._answers = Answers(storage, clock)
         self._clock = clock
+
+    @property
+    def clock(self) -> Clock:
+        """The time that this authority goes by."""
+        return self._clock
 
     def list_jobs(self, caller: Caller) -> list[JobSummary]:
         """The jobs that this key may use, at the current release."""
@@ -130,6 +137,16 @@ class Service:
         if found is None:
             raise not_found()
         return found
+
+    def report_verdict(self, caller: Caller, body: Any, key: str | None = None) -> ReportedVerdict:
+        """Keep what a gate says that it said about one call."""
+        report = parse(VerdictReport, body)
+        repeat = repeatable(caller, key, ("report_verdict",), body)
+
+        def keep(connection: sa.Connection) -> ReportedVerdict:
+            return verdicts.write_down(self._storage, connection, report, caller, self._clock())
+
+        return self._answers.once(repeat, ReportedVerdict, keep)
 
     def _confirmed(
         self, connection: sa.Connection, caller: Caller, check_ids: list[str], now: datetime

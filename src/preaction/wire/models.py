@@ -301,3 +301,32 @@ class ExecutionPage(Wire):
 
     items: list[ExecutionSummary]
     next: str | None
+
+
+NO_NUL = r"^[^\x00]*$"  # PostgreSQL's texts have none
+Digest = Annotated[str, Field(pattern=r"^sha-256:[0-9a-f]{64}$")]
+ShortText = Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL)]
+IssuedId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_:~.-]{0,199}$")]
+
+
+class VerdictReport(Request):
+    """Body of `report_verdict`: what a gate said about one call. Never the call's arguments: their digest."""
+
+    job: ShortText
+    tool: ShortText
+    code: ShortText
+    allow: bool
+    enforced: bool
+    case: Annotated[str | None, Field(max_length=2000, pattern=NO_NUL)] = None
+    execution_id: IssuedId | None = None
+    check_id: IssuedId | None = None
+    reason: Annotated[str, Field(max_length=2000, pattern=NO_NUL)]
+    call_digest: Digest
+    at: Time
+
+
+class ReportedVerdict(Wire):
+    """What `report_verdict` answers: that the report is stored."""
+
+    verdict_id: str
+    received_at: Time
