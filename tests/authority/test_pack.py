@@ -78,8 +78,10 @@ def test_dates_and_yes_are_text() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "at", "detail"),
     [
-        ("from: caller}", "from: lookup}", "lookup}", "lookups aren't available yet"),
-        ("from: caller}", "from: caller, lookup: crm}", "{type: number", "lookups aren't available yet"),
+        ("from: caller}", "from: lookup}", "{type: number", "`lookup` names"),
+        ("from: caller}", "from: caller, lookup: crm}", "{type: number", "`lookup` names"),
+        ("from: caller}", "from: lookup, lookup: a b}", "a b}", "match pattern"),
+        ("from: caller}", "from: lookup, lookup: crm, sources: [erp]}", "{type: number", "`sources` are for"),
         ("from: caller}", "from: model}", "model}", "'caller'"),
         ("type: number", "type: money", "money", "'string'"),
         ("type: number,", "type: number, minimun: 1,", "minimun", "'minimun' is not known here"),
@@ -92,7 +94,7 @@ def test_dates_and_yes_are_text() -> None:
         ("PT1H", "1h", "1h", "ISO 8601"),
         ("PT1H", "PT0S", "PT0S", "longer than zero"),
         ("PT1H", "PT", "PT}", "ISO 8601"),
-        ("{fresh_for: PT1H}", "{changes: allow}", "changes", "not known"),
+        ("{fresh_for: PT1H}", "{changes: perhaps}", "perhaps", "'refuse'"),
         ("facts.amount < 100.0", "facts.amuont < 100.0", ".amuont", "undeclared reference to 'facts.amuont'"),
         ("facts.amount < 100.0", "has(facts.amuont)", "facts.amuont", "undeclared reference to 'facts.amuont'"),
         ("facts.amount < 100.0", "facts.amount < 100", "< 100\n", "no matching overload"),

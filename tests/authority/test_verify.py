@@ -19,6 +19,12 @@ from preaction.authority.storage import ANSWERS, CHECKS, EXECUTIONS, KEYS, RELEA
 from preaction.wire.digest import canonical, digest
 
 
+@pytest.fixture(params=["memory", "postgresql"])
+def kind(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
 def storage_of(authority: LocalAuthority) -> Storage:
     return authority._storage
 
@@ -184,8 +190,8 @@ def test_an_altered_first_answer_is_not_given_again(helpdesk: LocalAuthority) ->
 def test_a_replay_that_differs_is_told(
     helpdesk: LocalAuthority, billing: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def otherwise(job: Any, request: Any, now: Any) -> Any:
-        return honest(job, {**request, "evidence": {}}, now)
+    def otherwise(job: Any, request: Any, now: Any, before: Any) -> Any:
+        return honest(job, {**request, "evidence": {}}, now, before)
 
     honest = decide
     monkeypatch.setattr(executions, "decide", otherwise)

@@ -147,7 +147,7 @@ def test_pack_check_names_file_line_and_column(pack: Path) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     lines = result.stderr.splitlines()
     assert lines[0].startswith(f"{pack}:6:56: ")
-    assert lines[1] == f"{pack}:9:36: lookups aren't available yet; take this fact `from: caller`"
+    assert lines[1] == f"{pack}:9:15: `lookup` names what a fact `from: lookup` is read by, and stands only there"
     assert len(lines) == 2
 
 

@@ -96,12 +96,18 @@ def case_key(job: ReadyJob, case_id: str) -> str:
     return "".join(each.lower() if each.isascii() else each for each in case_id)
 
 
-def decide(job: ReadyJob, request: Mapping[str, Any], now: datetime) -> Ruling:
-    """Decide on a stored request as of `now`."""
+def decide(job: ReadyJob, request: Mapping[str, Any], now: datetime, before: Mapping[str, Any] | None = None) -> Ruling:
+    """Decide on a stored request as of `now`; `before` is what it is compared with, as its record keeps it."""
     fresh_until = _fresh_until(job, request, now)
     limit = write_time(fresh_until) if fresh_until else None
-    if fresh_until is not None and fresh_until <= now:
-        return _unresolved(job, (), ("evidence_stale",), limit)
+    failed = tuple(sorted(request.get("failed", ())))
+    found = {
+        "evidence_changed": _changed(job, request, before),
+        "evidence_stale": fresh_until is not None and fresh_until <= now,
+        "lookup_failed": bool(failed),
+    }
+    if any(found.values()):
+        return _unresolved(job, failed, tuple(problem for problem, there in found.items() if there), limit)
     data = _data(job, request)
     for outcome in job.outcomes:
         holds = outcome.condition.holds(data)
@@ -111,6 +117,23 @@ def decide(job: ReadyJob, request: Mapping[str, Any], now: datetime) -> Ruling:
             rule = outcome.rule
             return Ruling("decided", rule.id, outcome.title, rule.next_step, rule.escalation, (), (), limit)
     return _unresolved(job, (), (), limit)
+
+
+def _changed(job: ReadyJob, request: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
+    """Whether the caller says something else than before: another value, one more, or one less.
+
+    Compared is canonical JSON: 5.0 is 5, and true is not 1. A fact that only one of the two releases takes from callers
+    could only be said once, so it doesn't count.
+    """
+    if before is None or job.rule.evidence.changes == "allow":
+        return False
+    if before["values"] is None:
+        return True
+    taken = {name for name, fact in job.rule.facts.items() if fact.origin == "caller"}
+    then = {name: value for name, value in before["values"].items() if name in taken}
+    taken.difference_update(before["notAsked"])
+    now = {name: item["value"] for name, item in request["evidence"].items() if name in taken}
+    return canonical(now) != canonical(then)
 
 
 def _parts(job: ReadyJob, request: DecisionRequest) -> Iterator[_Wrong]:
@@ -140,6 +163,9 @@ def _evidence_errors(job: ReadyJob, evidence: Mapping[str, EvidenceItem], now: d
         fact = job.rule.facts.get(name)
         if fact is None:
             yield ("evidence", name), "this job has no such fact"
+            continue
+        if fact.origin == "lookup":
+            yield ("evidence", name), "the authority reads this fact itself; leave it out"
             continue
         if fact.sources is not None and item.source not in fact.sources:
             yield ("evidence", name, "source"), f"this fact comes from one of: {', '.join(fact.sources)}"

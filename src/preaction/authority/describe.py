@@ -1,9 +1,10 @@
 """What a release says about a job to agents and gates: wire models, with every field set."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from preaction.authority.outputs import ReadyOutput
-from preaction.authority.pack import Job, Pack
+from preaction.authority.pack import Fact, Job, Pack
 from preaction.wire.models import Escalation, JobDescription, Outcome, Output, Subject, Unresolved
 
 
@@ -26,7 +27,7 @@ def describe(pack: Pack, name: str, job: Job, rules: Mapping[str, list[str]]) ->
         release=pack.version,
         title=job.title,
         subject=Subject(kind=job.subject.kind, identity=job.subject.identity, match=job.subject.match),
-        facts={key: fact.json_schema() for key, fact in job.facts.items()},
+        facts={key: _fact(fact) for key, fact in job.facts.items()},
         outcomes=[
             Outcome(
                 id=each.id,
@@ -44,3 +45,8 @@ def describe(pack: Pack, name: str, job: Job, rules: Mapping[str, list[str]]) ->
         when_unresolved=Unresolved(next_step=job.when_unresolved.next_step, escalation=job.when_unresolved.escalation),
         escalations=[Escalation(id=key, trigger=each.trigger, why=each.why) for key, each in job.escalations.items()],
     )
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    """Its JSON Schema; `readOnly` is that vocabulary's word for what the authority sets, and a caller can't."""
+    return fact.json_schema() | ({"readOnly": True} if fact.origin == "lookup" else {})

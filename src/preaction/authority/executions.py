@@ -89,13 +89,14 @@ def write_down(
     connection: sa.Connection,
     release: Release,
     job: ReadyJob,
+    case: Case,
     request: Mapping[str, Any],
+    before: Mapping[str, Any] | None,
     caller: Caller,
     now: datetime,
 ) -> Decision:
-    """Decide, and store the decision with its receipt; within `writing`."""
-    case = the_case(storage, connection, release, job, request, now)
-    ruling = decide(job, request, now)
+    """Decide, compared with what was decided `before`, and store the decision with its receipt; within `writing`."""
+    ruling = decide(job, request, now, before)
     last, previous = storage.last(connection, EXECUTIONS)
     record = {
         "executionId": new_id("exe", now),
@@ -106,6 +107,7 @@ def write_down(
         "releaseDigest": release.digest,
         "case": {"id": case.id, "identity": case.identity},
         "request": request,
+        "comparedWith": before,
         "ruling": ruling.as_json(),
         "decidedAt": write_time(now),
         "keyId": caller.key_id,
@@ -119,7 +121,7 @@ def write_down(
 def replay(job: ReadyJob, record: Mapping[str, Any]) -> tuple[Replay, bool]:
     """Decide again from the record; with False when something else comes out than what was recorded."""
     request, case = record["request"], record["case"]
-    ruling = decide(job, request, read_time(record["decidedAt"]))
+    ruling = decide(job, request, read_time(record["decidedAt"]), record.get("comparedWith"))
     case_id = derived_id(job, request) if job.rule.subject.identity == "derived" else request["entity_id"] or case["id"]
     same = (
         ruling.as_json() == record["ruling"] and case_id == case["id"] and job.rule.subject.identity == case["identity"]

@@ -4,7 +4,16 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from preaction.wire.models import Identity, Match
 
@@ -37,10 +46,10 @@ def _host(value: str) -> str:
     return value
 
 
-def _origin(value: Any) -> Any:
-    if value == "lookup":
-        raise ValueError("lookups aren't available yet; take this fact `from: caller`")
-    return value
+Duration = Annotated[
+    timedelta, BeforeValidator(_duration), WithJsonSchema({"type": "string", "examples": ["PT1H", "P2DT30M"]})
+]
+"""ISO 8601, in whole seconds, minutes, hours and days; longer than zero."""
 
 
 class PackModel(BaseModel):
@@ -84,17 +93,21 @@ class Schema(PackModel):
 class Fact(Schema):
     """One thing that a decision rests on: its type, and from whom it may come.
 
-    `sources` are the only values that an evidence's `source` may have; without them any name will do.
+    `from: caller`: whoever asks for the decision says it; `sources` are the only values that its evidence's `source`
+    may have, and without them any name will do. `from: lookup`: the authority reads it, by the lookup of that name,
+    which the operator configures outside the pack.
     """
 
-    origin: Annotated[Literal["caller"], BeforeValidator(_origin)] = Field(alias="from")
+    origin: Literal["caller", "lookup"] = Field(alias="from")
     sources: Annotated[list[Words], Field(min_length=1)] | None = None
-    lookup: Any = Field(default=None, exclude=True)
+    lookup: Name | None = None
 
     @model_validator(mode="after")
-    def _no_lookup(self) -> Self:
-        if self.lookup is not None:
-            raise ValueError("lookups aren't available yet; a fact `from: caller` has no `lookup`")
+    def _one_origin(self) -> Self:
+        if (self.origin == "lookup") != (self.lookup is not None):
+            raise ValueError("`lookup` names what a fact `from: lookup` is read by, and stands only there")
+        if self.origin == "lookup" and self.sources is not None:
+            raise ValueError("`sources` are for a fact `from: caller`; what is looked up has the lookup as its source")
         return self
 
 
@@ -114,9 +127,13 @@ class SubjectRule(PackModel):
 
 
 class EvidenceRule(PackModel):
-    """How long a decision's evidence counts, from the time at which the oldest of it was observed."""
+    """How long a decision's evidence counts, from the time at which the oldest of it was observed.
 
-    fresh_for: Annotated[timedelta, BeforeValidator(_duration)] | None = None
+    `changes`: whether a case that was decided may be decided again on other facts of the caller's.
+    """
+
+    fresh_for: Duration | None = None
+    changes: Literal["refuse", "allow"] = "refuse"
 
 
 class OutcomeRule(PackModel):

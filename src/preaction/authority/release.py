@@ -6,7 +6,7 @@ YAML don't count, every value does.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
@@ -16,7 +16,7 @@ from preaction.authority.outputs import ReadyOutput, ReadyRule, ready_output, re
 from preaction.authority.pack import Job, OutcomeRule, OutputKind, Pack
 from preaction.authority.patterns import PatternError
 from preaction.authority.schemas import SchemaError, Validator
-from preaction.authority.yaml_text import PackError, Path, Places, read_yaml
+from preaction.authority.yaml_text import PackError, Path, Places, read_yaml, shape_errors
 from preaction.errors import InvalidJSON
 from preaction.wire import strict_json
 from preaction.wire.digest import canonical, digest
@@ -46,6 +46,8 @@ class ReadyJob:
     outputs: Mapping[str, ReadyOutput]
     escalations: Mapping[str, Escalation]
     description: JobDescription
+    lookups: Mapping[str, Mapping[str, Validator]]
+    """What the authority reads itself: by the name of each lookup, the facts that it gives."""
 
     def escalation(self, name: str | None) -> Escalation | None:
         """The hand-off of that id."""
@@ -63,10 +65,37 @@ class Release:
     jobs: Mapping[str, ReadyJob]
 
 
-def read_release(text: str) -> Release:
-    """Compile a pack's YAML, or raise `PackError` with the line and column of each error."""
+Known: TypeAlias = Mapping[str, frozenset[str]]
+"""The lookups that are configured: by name, the ids that each one needs, such as `case_id`."""
+
+
+def read_release(text: str, lookups: Known | None = None) -> Release:
+    """Compile a pack's YAML, or raise `PackError` with the line and column of each error.
+
+    `lookups` are those that the pack may name; None leaves that open.
+    """
     data, places = read_yaml(text)
-    return _ready(data, places)
+    release = _ready(data, places)
+    if lookups is not None:
+        wrong = [
+            places.problem(("jobs", job.name, "facts", fact, "lookup"), detail)
+            for job in release.jobs.values()
+            for fact, detail in lookup_errors(job, lookups)
+        ]
+        if wrong:
+            raise PackError(wrong)
+    return release
+
+
+def lookup_errors(job: ReadyJob, lookups: Known) -> Iterator[tuple[str, str]]:
+    """The facts of a job that can't be read by the lookups that are configured, and why."""
+    ids = {"case_id", *(job.rule.subject.key or ())}
+    for name, facts in job.lookups.items():
+        if name not in lookups:
+            yield from ((fact, f"no lookup {name!r} is configured") for fact in facts)
+        elif lacking := sorted(lookups[name] - ids):
+            detail = f"the lookup {name!r} needs {', '.join(lacking)}, no part of this job's key"
+            yield from ((fact, detail) for fact in facts)
 
 
 def load_release(content: str) -> Release:
@@ -80,7 +109,8 @@ def _ready(data: Any, places: Places) -> Release:
         content = canonical(data)
         pack = Pack.model_validate(strict_json.loads(content, max_bytes=_MAX_CONTENT))
     except ValidationError as error:
-        raise PackError(list(_shape_problems(error, places))) from None
+        problems = [places.problem(path, detail, key=key) for path, detail, key in shape_errors(error)]
+        raise PackError(problems) from None
     except InvalidJSON as error:
         raise PackError([places.problem((), str(error))]) from None
     compiler = _Compiler(pack, places)
@@ -88,19 +118,6 @@ def _ready(data: Any, places: Places) -> Release:
     if compiler.problems:
         raise PackError(compiler.problems)
     return Release(pack.pack, pack.version, digest(data), content.decode(), jobs)
-
-
-def _shape_problems(error: ValidationError, places: Places) -> Iterator[PackProblem]:
-    for each in error.errors(include_url=False, include_input=False, include_context=False):
-        unknown = each["type"] == "extra_forbidden" or each["loc"][-1:] == ("[key]",)
-        path = [part for part in each["loc"] if part != "[key]"]
-        if each["type"] == "extra_forbidden":
-            detail = f"{path[-1]!r} is not known here"
-        elif each["type"] == "missing":
-            detail = f"{path[-1]!r} is needed here"
-        else:
-            detail = each["msg"].removeprefix("Value error, ")
-        yield places.problem(path, detail, key=unknown)
 
 
 class _Compiler:
@@ -126,6 +143,7 @@ class _Compiler:
             outputs,
             {key: Escalation(id=key, trigger=each.trigger, why=each.why) for key, each in job.escalations.items()},
             describe(self._pack, name, job, {key: output_words(ready) for key, ready in outputs.items()}),
+            _lookups(job, facts),
         )
 
     def _references(self, job: Job, at: Path) -> None:
@@ -148,6 +166,8 @@ class _Compiler:
             self._known([name], kinds, "fact" if job.input == "entity" else job.input, (*at, index))
             if kinds.get(name) in ("array", "object"):
                 self._problem((*at, index), "a key's value is a string, a number or a boolean")
+            if job.input == "entity" and name in job.facts and job.facts[name].origin == "lookup":
+                self._problem((*at, index), "a key's value comes from the caller: a lookup goes by the case's id")
 
     def _known(self, names: Sequence[str | None], known: Mapping[str, object], word: str, at: Path) -> None:
         for name in names:
@@ -204,3 +224,11 @@ class _Compiler:
 
     def _problem(self, at: Path, detail: str) -> None:
         self.problems.append(self._places.problem(at, detail))
+
+
+def _lookups(job: Job, facts: Mapping[str, Validator]) -> dict[str, dict[str, Validator]]:
+    found: dict[str, dict[str, Validator]] = {}
+    for name, fact in job.facts.items():
+        if fact.lookup is not None and name in facts:
+            found.setdefault(fact.lookup, {})[name] = facts[name]
+    return found

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from pydantic import ValidationError
 
 from preaction.authority import checks, executions, verdicts
+from preaction.authority.again import compared_with
 from preaction.authority.answers import Answers, repeatable
 from preaction.authority.decide import read_request
 from preaction.authority.keys import Caller
@@ -84,7 +85,9 @@ class Service:
             now = self._clock()  # read under the write lock, so that later decisions have later times
             release, ready = self._current(connection, caller, job)
             stored = read_request(ready, request, now)
-            return executions.write_down(self._storage, connection, release, ready, stored, caller, now)
+            case = executions.the_case(self._storage, connection, release, ready, stored, now)
+            before = compared_with(self._storage, self._shelf, connection, release, ready, case)
+            return executions.write_down(self._storage, connection, release, ready, case, stored, before, caller, now)
 
         return self._answers.once(repeat, Decision, make)
 
