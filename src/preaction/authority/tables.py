@@ -18,7 +18,9 @@ def _table(name: str, *columns: sa.Column[Any] | sa.Constraint | sa.Index) -> sa
 
 
 def _text(name: str, *, key: bool = False, null: bool = False) -> sa.Column[Any]:
-    return sa.Column(name, sa.Text, primary_key=key, nullable=null)
+    # Compared byte by byte: PostgreSQL's own order would change with the machine's locale, and its indexes break.
+    plain = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+    return sa.Column(name, plain, primary_key=key, nullable=null)
 
 
 def _number(name: str, *, unique: bool = False) -> sa.Column[Any]:

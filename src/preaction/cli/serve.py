@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from preaction.cli.database import DbOrBeside, SigningKey
 from preaction.cli.failing import fail, needs_authority, say, told
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 def serve(
     pack: Annotated[Path, typer.Option(help="The pack's YAML file.")],
-    db: Annotated[str | None, typer.Option(help="Database URL; the default is a file beside the pack.")] = None,
+    db: DbOrBeside = None,
+    signing_key: SigningKey = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 0,
     dev_keys: Annotated[bool, typer.Option("--dev-keys", help="New keys for this run; loopback hosts only.")] = False,
@@ -26,7 +28,8 @@ def serve(
 
     if dev_keys and not is_loopback(host):
         fail(f"preaction: --dev-keys is for this machine only, and {host} can be reached from others")
-    with told(str(pack)), LocalAuthority.from_pack(pack, db or f"sqlite:///{pack.with_suffix('.db')}") as authority:
+    where = db or f"sqlite:///{pack.with_suffix('.db')}"
+    with told(str(pack)), LocalAuthority.from_pack(pack, where, signing_key=signing_key) as authority:
 
         def ready(served: "Served") -> None:
             keys = {"agentKey": authority.agent_key, "operatorKey": authority.operator_key} if dev_keys else {}
