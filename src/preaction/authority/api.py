@@ -6,8 +6,8 @@ Nothing that a caller sends gives a 5xx. What goes wrong in here gives a plain 5
 
 import json
 import logging
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 from starlette.applications import Starlette
@@ -32,15 +32,17 @@ from preaction.errors import InvalidJSON
 from preaction.mcp_tools import INSTALL
 from preaction.wire import strict_json
 
+T = TypeVar("T")
+
 _LOG: Final = logging.getLogger(__name__)
 _TITLES: Final = {404: not_found().problem.title, 405: "This path isn't asked that way."}
 
 
 def build_app(storage: Storage, service: Service, operators: Operators, keyring: Keyring) -> ASGIApp:
     """The ASGI application: all operations, the three documents that need no key, and the console."""
-    routes = [_route(operation, service, operators, keyring) for operation in OPERATIONS]
+    routes = [_route(operation, service, operators, keyring, distant=storage.distant) for operation in OPERATIONS]
     routes += [
-        Route("/mcp", _Mcp(service, keyring)),
+        Route("/mcp", _Mcp(service, keyring, distant=storage.distant)),
         _document("/openapi.json", document()),
         _document("/.well-known/jwks.json", storage.signer.jwks()),
         _document("/healthz", {"status": "ok"}),
@@ -49,10 +51,11 @@ def build_app(storage: Storage, service: Service, operators: Operators, keyring:
     return _Door(Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, Exception: _failed}))
 
 
-def _route(operation: Operation, service: Service, operators: Operators, keyring: Keyring) -> Route:
+def _route(operation: Operation, service: Service, operators: Operators, keyring: Keyring, *, distant: bool) -> Route:
     async def endpoint(request: Request) -> Response:
         try:
-            caller = _caller(keyring, request.headers.get("authorization"), operation.role)
+            header = request.headers.get("authorization")
+            caller = await _run(distant, lambda: _caller(keyring, header, operation.role))
             call = Call(
                 caller,
                 request.path_params,
@@ -60,11 +63,7 @@ def _route(operation: Operation, service: Service, operators: Operators, keyring
                 await _body(request, operation),
                 request.headers.get("idempotency-key") if operation.repeatable else None,
             )
-            if operation.blocks:
-                answer = await run_in_threadpool(operation.run, service, operators, call)
-            else:
-                # An indexed read takes less time than handing it to a thread would.
-                answer = operation.run(service, operators, call)
+            answer = await _run(distant or operation.blocks, lambda: operation.run(service, operators, call))
         except Refused as refused:
             return _refusal(refused)
         return _answer(answer)
@@ -72,17 +71,24 @@ def _route(operation: Operation, service: Service, operators: Operators, keyring
     return Route(operation.path, endpoint, methods=[operation.method], name=operation.name)
 
 
+async def _run(waits: bool, work: Callable[[], T]) -> T:
+    """Work in a thread when it waits; an indexed read of a file takes less time than handing it over would."""
+    return await run_in_threadpool(work) if waits else work()
+
+
 class _Mcp:
     """The tools at `/mcp`: the same keys, asked for first, and the same strict JSON; the rest is `mcp`'s."""
 
-    def __init__(self, service: Service, keyring: Keyring) -> None:
+    def __init__(self, service: Service, keyring: Keyring, *, distant: bool) -> None:
         self._keyring = keyring
+        self._distant = distant
         self._tools = McpTools(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            caller = _caller(self._keyring, request.headers.get("authorization"), "agent")
+            header = request.headers.get("authorization")
+            caller = await _run(self._distant, lambda: _caller(self._keyring, header, "agent"))
             body = await _mcp_body(request)
         except Refused as refused:
             await _refusal(refused)(scope, receive, send)
