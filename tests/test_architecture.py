@@ -49,7 +49,7 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
         "HttpFront._look",
     ): "a server that can't list its tools is asked again; until then all that the rules don't name is denied",
     ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
-    ("mcp_tools.py", "build_server.call"): "the MCP SDK would answer with the error's own words, and values with them",
+    ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
     ("rest/send.py", "Sender._exchange"): "the port: whatever a transport raises is a failed exchange, and that denies",
     ("rest/send.py", "AsyncSender._exchange"): "the same, for an event loop",
 }

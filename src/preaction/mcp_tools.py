@@ -125,6 +125,25 @@ ListJobs: TypeAlias = Callable[[Any], Awaitable[Sequence[Mapping[str, Any]]]]
 """(the HTTP request or None) → the jobs that the caller's key may use, as `list_jobs` answers."""
 
 
+async def call_tool(
+    answer: AnswerTool, request: Any, tool: AuthorityTool, arguments: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The result of one `tools/call`, as plain JSON; it never raises."""
+    try:
+        result = await answer(request, tool, read_arguments(tool, arguments))
+    except ToolRefused as refusal:
+        return _error(str(refusal))
+    except Exception as error:  # noqa: BLE001
+        _LOG.error("a tool failed: %s", type(error).__name__)
+        return _error(FAILED)
+    text = json.dumps(result, ensure_ascii=False)
+    return {"content": [{"type": "text", "text": text}], "structuredContent": json.loads(text), "isError": False}
+
+
+def _error(words: str) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": words}], "isError": True}
+
+
 def build_server(answer: AnswerTool, list_jobs: ListJobs, version: str) -> "Server[Any]":
     """An MCP server with these tools, for any transport and both eras of the protocol.
 
@@ -132,28 +151,18 @@ def build_server(answer: AnswerTool, list_jobs: ListJobs, version: str) -> "Serv
     """
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
-    from mcp_types import INVALID_PARAMS, CallToolResult, ListToolsResult, TextContent
+    from mcp_types import INVALID_PARAMS, CallToolResult, ListToolsResult, Tool
 
     async def tools(context: Any, _params: Any) -> ListToolsResult:
-        try:
-            jobs = await list_jobs(context.request)
-        except PreactionError:
-            jobs = ()  # the tools are there all the same, and say themselves why they can't be used
-        return ListToolsResult(tools=[_tool(tool, jobs) for tool in TOOLS.values()])
+        listed = await list_tools(list_jobs, context.request)
+        return ListToolsResult(tools=[Tool.model_validate(tool, by_name=False) for tool in listed])
 
     async def call(context: Any, params: Any) -> CallToolResult:
         tool = TOOLS.get(params.name)
         if tool is None:
             raise MCPError(INVALID_PARAMS, "This authority has no such tool.")
-        try:
-            result = await answer(context.request, tool, read_arguments(tool, params.arguments or {}))
-        except ToolRefused as refusal:
-            return CallToolResult(content=[TextContent(text=str(refusal))], is_error=True)
-        except Exception as error:  # noqa: BLE001 - the SDK would send the error's own words, and values with them
-            _LOG.error("a tool failed: %s", type(error).__name__)
-            return CallToolResult(content=[TextContent(text=FAILED)], is_error=True)
-        text = json.dumps(result, ensure_ascii=False)
-        return CallToolResult(content=[TextContent(text=text)], structured_content=json.loads(text))
+        result = await call_tool(answer, context.request, tool, params.arguments or {})
+        return CallToolResult.model_validate(result, by_name=False)
 
     return Server(
         "preaction authority",
@@ -165,12 +174,21 @@ def build_server(answer: AnswerTool, list_jobs: ListJobs, version: str) -> "Serv
     )
 
 
+async def list_tools(list_jobs: ListJobs, request: Any) -> list[dict[str, Any]]:
+    """The entries of `tools/list`, as plain JSON."""
+    try:
+        jobs = await list_jobs(request)
+    except PreactionError:
+        jobs = ()  # the tools are there all the same, and say themselves why they can't be used
+    return [_tool_json(tool, jobs) for tool in TOOLS.values()]
+
+
 def input_schema(tool: AuthorityTool) -> dict[str, Any]:
     """JSON Schema of a tool's arguments, as they are read."""
     return tool.arguments.model_json_schema(by_alias=True)
 
 
-def tool_json(tool: AuthorityTool, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _tool_json(tool: AuthorityTool, jobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One entry of `tools/list`, as it goes over the wire; `jobs` are named in its description."""
     names = "; ".join(
         f"{job['job']} ({job['title']})" if job.get("title") else str(job["job"]) for job in jobs[:MAX_JOBS]
@@ -189,9 +207,3 @@ def tool_json(tool: AuthorityTool, jobs: Sequence[Mapping[str, Any]]) -> dict[st
             "openWorldHint": False,
         },
     }
-
-
-def _tool(tool: AuthorityTool, jobs: Sequence[Mapping[str, Any]]) -> Any:
-    from mcp_types import Tool
-
-    return Tool.model_validate(tool_json(tool, jobs), by_name=False)

@@ -90,6 +90,8 @@ tools:
 class InMemory:
     """A server of the official SDK over memory streams, as the upstream of a relay."""
 
+    spawns = False
+
     def __init__(self, server: MCPServer) -> None:
         self._server = server._lowlevel_server
 
@@ -595,6 +597,8 @@ def test_the_server_sees_the_host_s_environment_without_the_authority_s_key(worl
 
 class Script:
     """A server that is played by the test: what it was sent, and what it says."""
+
+    spawns = False
 
     def __init__(self) -> None:
         self._got, self.got = anyio.create_memory_object_stream[Any](1_000)

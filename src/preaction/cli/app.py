@@ -2,7 +2,7 @@
 
 import typer
 
-from preaction.cli import hook, keys_create, pack_check, proxy, serve
+from preaction.cli import hook, keys_create, mcp, pack_check, proxy, serve
 
 app = typer.Typer(
     name="preaction",
@@ -16,6 +16,7 @@ keys = typer.Typer(help="Work on keys.", no_args_is_help=True)
 
 app.command("serve")(serve.serve)
 app.command("proxy")(proxy.proxy)
+app.command("mcp")(mcp.mcp)
 app.command("hook")(hook.hook)
 pack.command("check")(pack_check.check)
 keys.command("create")(keys_create.create)

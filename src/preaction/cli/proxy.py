@@ -39,6 +39,9 @@ def proxy(
     accept: Annotated[
         list[str] | None, typer.Option(help="A tool that the rules name and that this server need not have.")
     ] = None,
+    with_authority: Annotated[
+        bool, typer.Option("--with-authority", help="Offer the authority's own tools as well, with the rules' key.")
+    ] = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that a request may wait without progress.")] = 600.0,
     print_config: Annotated[
         str | None, typer.Option(help="Print the settings for claude-desktop, cursor, vscode or claude-code, and end.")
@@ -60,20 +63,40 @@ def proxy(
             server = ["--upstream-header", header, *server]
         for tool in accept or ():
             server = ["--accept", tool, *server]
+        if with_authority:
+            server = ["--with-authority", *server]
         _print_config(print_config, name, rules, server, keys)
         return
     if missing := [variable for _, variable in headers if not os.environ.get(variable)]:
         fail(f"preaction: --upstream-header: the environment has no {missing[0] or 'NAME=VARIABLE'}")
+    upstream: Upstream = _upstream(command, upstream_url, {n: os.environ[v] for n, v in headers}, key)
+    if with_authority:
+        upstream = _with_authority(rules, upstream)
+    logging.basicConfig(level=logging.WARNING, format="preaction: %(message)s")
+    _serve(rules, upstream, http, unsafe_any_host, session, session_from_meta, timeout, accept or [])
+
+
+def _upstream(command: list[str] | None, url: str | None, headers: dict[str, str], key: str | None) -> "Upstream":
     try:
         from preaction.adapters.mcp_proxy.upstream import Command, Url
     except ImportError:
         fail("preaction: this command needs more packages: pip install 'preaction[proxy]'")
-    environ = {name: value for name, value in os.environ.items() if name != key}  # the server has no use for it
-    upstream: Upstream = (
-        Command(command, environ) if command else Url(str(upstream_url), {n: os.environ[v] for n, v in headers})
-    )
-    logging.basicConfig(level=logging.WARNING, format="preaction: %(message)s")
-    _serve(rules, upstream, http, unsafe_any_host, session, session_from_meta, timeout, accept or [])
+    if command is None:
+        return Url(str(url), headers)
+    return Command(command, {name: value for name, value in os.environ.items() if name != key})  # it has no use for it
+
+
+def _with_authority(rules: Path, upstream: "Upstream") -> "Upstream":
+    from preaction.adapters.mcp_proxy.authority import AuthorityTools, WithAuthority
+    from preaction.rest.felspar import Felspar
+    from preaction.rules_file import read_rules_file
+
+    with told(str(rules)):
+        given = read_rules_file(rules).given
+        key = os.environ.get(given.agent_key_env or "")
+        if given.origin is None or not key:
+            fail(f"preaction: --with-authority: {rules} needs an origin, and the environment the key that it names")
+        return WithAuthority(upstream, AuthorityTools(Felspar(given.origin, key)))
 
 
 def _serve(

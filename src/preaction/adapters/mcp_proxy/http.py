@@ -41,7 +41,7 @@ from preaction.adapters.mcp_proxy.offered import LIST_S, Offered
 from preaction.adapters.mcp_proxy.relay import INVALID_REQUEST
 from preaction.adapters.mcp_proxy.rounds import Params, Rounds
 from preaction.adapters.mcp_proxy.shared import Shared
-from preaction.adapters.mcp_proxy.upstream import Command, Upstream
+from preaction.adapters.mcp_proxy.upstream import Upstream
 from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
 
@@ -72,7 +72,7 @@ class HttpFront:
         self._offered = Offered(gate, self._accept)
         self._gate = gate
         self._upstream = upstream
-        self._alone = Shared(upstream) if isinstance(upstream, Command) else upstream
+        self._alone = Shared(upstream) if upstream.spawns else upstream
         self._session_of = session_of
         self._silence_s = silence_s
         self._sessions: dict[str, StreamableHTTPServerTransport] = {}

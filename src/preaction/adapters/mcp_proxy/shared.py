@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import anyio
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
@@ -25,6 +25,8 @@ BACKLOG: Final = 256
 
 class Shared:
     """Wraps the one connection; `run` reads it, `connect` opens a client's part of it."""
+
+    spawns: ClassVar[bool] = False
 
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 import anyio
 from anyio.abc import Process
@@ -52,6 +52,11 @@ class Connection(Protocol):
 class Upstream(Protocol):
     """Where the server is."""
 
+    @property
+    def spawns(self) -> bool:
+        """Whether each connection starts a process."""
+        ...
+
     def connect(self) -> Any:
         """An async context manager that gives a `Connection` and leaves nothing behind."""
         ...
@@ -69,6 +74,7 @@ class Command:
 
     words: Sequence[str]
     environ: Mapping[str, str]
+    spawns: ClassVar[bool] = True
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Connection]:
@@ -201,6 +207,7 @@ class Url:
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spawns: ClassVar[bool] = False
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[Connection]:
