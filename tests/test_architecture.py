@@ -50,6 +50,7 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ): "a server that can't list its tools is asked again; until then all that the rules don't name is denied",
     ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
     ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
+    ("reporting.py", "VerdictReporter._send"): "a client of the user's own; the thread that reports must live on",
     ("rest/send.py", "Sender._exchange"): "the port: whatever a transport raises is a failed exchange, and that denies",
     ("rest/send.py", "AsyncSender._exchange"): "the same, for an event loop",
 }

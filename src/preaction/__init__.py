@@ -8,6 +8,7 @@ from preaction._core.tool_rule import ToolRule
 from preaction._core.verdict import ActionDenied, Verdict, denial_text
 from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate, create_action_gate
+from preaction.reporting import felspar_verdict_reporter
 from preaction.rest import Felspar, felspar_job_describer, felspar_output_check_verifier, felspar_verifier
 from preaction.script import acheck_action, check_action
 from preaction.wire.models import Escalation
@@ -26,5 +27,6 @@ __all__ = [
     "denial_text",
     "felspar_job_describer",
     "felspar_output_check_verifier",
+    "felspar_verdict_reporter",
     "felspar_verifier",
 ]

@@ -22,6 +22,7 @@ from rest.answers import CHECKED, CONTENT, DECISION, DESCRIPTION, JOBS, KEY, OUT
 from rest.ways import Way, call, client, every_way
 
 ORIGIN = "http://127.0.0.1:9"
+KEPT = {"verdictId": "ver_1", "receivedAt": "2026-11-30T09:05:00Z"}
 RELEASE = "2026-11-03.1"
 METHODS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, str, Any]] = [
     ("decide", ("triage-ticket",), {"entity_id": "HC-1201"}, "POST", "/v0/jobs/triage-ticket/decisions", DECISION),
@@ -38,6 +39,7 @@ METHODS: list[tuple[str, tuple[Any, ...], dict[str, Any], str, str, Any]] = [
     ("describe_job", ("triage-ticket", RELEASE), {}, "GET", f"/v0/jobs/triage-ticket/releases/{RELEASE}", DESCRIPTION),
     ("verify", ("exe_1",), {}, "POST", "/v0/executions/exe_1/verify", REPLAY),
     ("verify_output_check", ("chk_1",), {}, "POST", "/v0/output-checks/chk_1/verify", CHECKED),
+    ("report_verdict", ({"tool": "desk__note"},), {}, "POST", "/v0/verdicts", KEPT),
 ]
 every_method = pytest.mark.parametrize(("method", "args", "options", "verb", "path", "answer"), METHODS)
 OPERATION = {
@@ -47,6 +49,7 @@ OPERATION = {
     "describe_job": "describe_job",
     "verify": "verify_execution",
     "verify_output_check": "verify_output_check",
+    "report_verdict": "report_verdict",
 }
 
 
@@ -89,7 +92,7 @@ def test_an_answer_of_another_shape_names_the_field(
     bad, field = ([{**answer[0], "pack": 5}], "[0].pack") if isinstance(answer, list) else (dict(answer), "release")
     for value, named in ((bad, field), ("text", "the whole answer")):
         if isinstance(value, dict):
-            [needed] = [name for name in ("release", "executionId") if name in value][-1:]
+            [needed] = [name for name in ("release", "executionId", "verdictId") if name in value][-1:]
             named = needed
             del value[needed]
         respx_mock.request(verb, ORIGIN + path).respond(json=value)
@@ -167,6 +170,12 @@ def test_an_id_that_may_not_be_sent_is_not_sent(method: str, args: Any, options:
 def test_what_is_not_a_text_is_not_checked(content: Any) -> None:
     with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError, match=r"^check_output: "):
         felspar.check_output("exe_1", output="o", content=content)
+
+
+@pytest.mark.parametrize("report", [None, "text", ["tool"], {"case": "\ud800"}, {"allow": object()}])
+def test_what_is_no_report_is_not_sent(report: Any) -> None:
+    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError, match=r"^report_verdict: "):
+        felspar.report_verdict(report)
 
 
 def test_the_digest_of_a_text_is_checked_code_point_for_code_point(respx_mock: respx.MockRouter) -> None:

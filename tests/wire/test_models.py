@@ -15,6 +15,7 @@ from preaction.wire.models import (
     OutputCheck,
     OutputCheckRequest,
     OutputCheckVerification,
+    VerdictReport,
     Verification,
     VerifyRequest,
     Wire,
@@ -22,6 +23,19 @@ from preaction.wire.models import (
 
 CASE = {"id": "HC-1201", "identity": "provided"}
 ESCALATION = {"id": "triage-desk", "trigger": "the ticket fits no outcome", "why": "People decide these."}
+REPORT = {
+    "job": "triage-ticket",
+    "tool": "desk__note",
+    "code": "allowed",
+    "allow": True,
+    "enforced": True,
+    "case": "HC-1201",
+    "executionId": "exe_1",
+    "checkId": "chk_1",
+    "reason": "Allowed: every check passed.",
+    "callDigest": "sha-256:" + "0" * 64,
+    "at": "2026-11-30T09:05:00Z",
+}
 GOOD: list[tuple[type[Wire], dict[str, Any]]] = [
     (
         Decision,
@@ -172,6 +186,7 @@ def test_a_model_cannot_be_changed(model: type[Wire], value: dict[str, Any]) -> 
         (OutputCheckRequest, {"output": "reply", "content": {"body": "x"}}),
         (VerifyRequest, {"include": {"description": True, "outputChecks": ["a", "b", "c", "d"]}}),
         (VerifyRequest, {}),
+        (VerdictReport, REPORT),
     ],
 )
 def test_a_request_means_all_that_it_says(model: type[Wire], value: dict[str, Any]) -> None:

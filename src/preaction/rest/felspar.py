@@ -177,6 +177,17 @@ class Felspar:
         """As `verify_output_check`."""
         return await self._aanswer(operations.verify_output_check(check_id))
 
+    def report_verdict(self, report: Mapping[str, Any], *, idempotency_key: str | None = None) -> dict[str, Any]:
+        """Have the authority keep what a gate said about a call: `{verdictId, receivedAt}`; see `preaction.reporting`.
+
+        Sent once only, except under an `idempotency_key`.
+        """
+        return self._answer(operations.report_verdict(report, idempotency_key))
+
+    async def areport_verdict(self, report: Mapping[str, Any], *, idempotency_key: str | None = None) -> dict[str, Any]:
+        """As `report_verdict`."""
+        return await self._aanswer(operations.report_verdict(report, idempotency_key))
+
     def warm(self) -> None:
         """Open a connection, and find out whether the authority takes the key; `AuthorityError` when it doesn't."""
         self.list_jobs()

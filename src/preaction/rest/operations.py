@@ -29,6 +29,7 @@ from preaction.wire.models import (
     JobSummary,
     OutputCheck,
     OutputCheckVerification,
+    ReportedVerdict,
     Verification,
 )
 
@@ -96,6 +97,15 @@ def verify_output_check(check_id: str) -> Question[Object]:
     """Whether this output check stands."""
     request = request_for(VerifyOutputCheck(check_id))
     return _question("verify_output_check", request, OutputCheckVerification, lambda found: found.check_id == check_id)
+
+
+def report_verdict(report: Mapping[str, Any], idempotency_key: str | None) -> Question[Object]:
+    """That the authority keeps this report of a verdict."""
+    if not isinstance(report, Mapping):
+        raise MisuseError("report_verdict: a mapping in wire shape is needed")
+    more = _idempotent("report_verdict", idempotency_key)
+    request = Request("report_verdict", "POST", "/v0/verdicts", body_of("report_verdict", report), **more)
+    return _question("report_verdict", request, ReportedVerdict, lambda _kept: True)
 
 
 def _question(

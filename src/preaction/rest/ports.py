@@ -99,20 +99,21 @@ def felspar_verifier(felspar: Any) -> Verifier:
 
     Equal mappings share one client, here and in the other two factories. Raises `ConfigurationError` for anything else.
     """
-    return Verifier(_client(felspar, "verify"))
+    return Verifier(client_of(felspar, "verify"))
 
 
 def felspar_job_describer(felspar: Any) -> JobDescriber:
     """The port `describe`, as `felspar_verifier`; an object needs `describe_job` and `adescribe_job`."""
-    return JobDescriber(_client(felspar, "describe_job"))
+    return JobDescriber(client_of(felspar, "describe_job"))
 
 
 def felspar_output_check_verifier(felspar: Any) -> OutputCheckVerifier:
     """The port `verify_output_check`, as `felspar_verifier`; an object needs that method and `averify_output_check`."""
-    return OutputCheckVerifier(_client(felspar, "verify_output_check"))
+    return OutputCheckVerifier(client_of(felspar, "verify_output_check"))
 
 
-def _client(value: Any, method: str) -> Any:
+def client_of(value: Any, method: str) -> Any:
+    """What asks the authority: the object itself, or for a mapping the one client of that origin and key."""
     if isinstance(value, Mapping):
         return _shared(**read_address(value))
     if all(callable(getattr(value, name, None)) for name in (method, f"a{method}")):

@@ -61,6 +61,8 @@ def decisions(desk: Desk, caller: Caller, query: Query, _path: Query) -> Page:
         if refused.status != 422:
             raise
         places = {each.pointer[1:]: each.detail for each in refused.problem.errors if isinstance(each, FieldError)}
+        if "since" in places:
+            places["since"] = "A day is needed, such as 2026-11-30."
         return Page("decisions.html", "Decisions", {**shown, "items": [], "older": None, "errors": places}, 422)
     return Page("decisions.html", "Decisions", {**shown, "items": found.items, "older": _older(given, found.next)})
 
