@@ -9,7 +9,7 @@ is read after the lock was had is the newest; a snapshot taken before it would n
 
 import selectors
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,6 @@ _LOCK: Final = 0x707265616374  # "preact"; shared by all servers of one database
 _POSTGRES_LIMITS: Final[Mapping[str, str]] = {"connect_timeout": "5", "tcp_user_timeout": "10000"}
 _POSTGRES_SETTINGS: Final[Mapping[str, str]] = {
     "application_name": "preaction",
-    "lock_timeout": f"{WAIT_S}s",
     "statement_timeout": "30s",
     # A server that is stopped in the middle of a transaction must not keep the lock from all others.
     "idle_in_transaction_session_timeout": "15s",
@@ -45,6 +44,8 @@ class Database:
     writer: sa.Engine
     begin: str
     """What begins a writing transaction, and waits for its turn."""
+    tidy: Sequence[str]
+    """What makes the disk forget rows that were deleted from `{tables}`."""
     key: Path | None
     """The file of the signing key; None for a database that ends with the process."""
     lock: AbstractContextManager[Any]
@@ -69,7 +70,7 @@ def open_database(url: str | None, key: Path | None) -> Database:
 def _memory() -> Database:
     engine = _sqlite("sqlite://", "PRAGMA secure_delete=ON", poolclass=StaticPool)
     # Its one connection can't be shared by two threads at once.
-    return Database(engine, engine, "BEGIN IMMEDIATE", None, threading.RLock(), distant=False)
+    return Database(engine, engine, "BEGIN IMMEDIATE", (), None, threading.RLock(), distant=False)
 
 
 def _file(path: str, key: Path | None) -> Database:
@@ -81,7 +82,9 @@ def _file(path: str, key: Path | None) -> Database:
     pragmas = "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA secure_delete=ON"
     engine = _sqlite(f"sqlite:///{file}", *pragmas, pool_size=8, max_overflow=56, pool_timeout=WAIT_S)
     key = key or file.with_name(file.name + "-key")
-    return Database(engine, engine, "BEGIN IMMEDIATE", key, nullcontext(), distant=False)
+    return Database(
+        engine, engine, "BEGIN IMMEDIATE", ("PRAGMA wal_checkpoint(TRUNCATE)",), key, nullcontext(), distant=False
+    )
 
 
 def _sqlite(url: str, *pragmas: str, **pool: Any) -> sa.Engine:
@@ -112,7 +115,8 @@ def _server(text: str, key: Path | None) -> Database:
     except ImportError:
         raise ConfigurationError("PostgreSQL needs its driver: pip install 'preaction[postgres]'") from None
     begin = f"BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SELECT pg_advisory_xact_lock({_LOCK})"
-    return Database(reader, writer, begin, key, nullcontext(), distant=True)
+    tidy = "SET statement_timeout = 0", "VACUUM {tables}", "SET statement_timeout = '30s'"
+    return Database(reader, writer, begin, tidy, key, nullcontext(), distant=True)
 
 
 def _postgres(url: sa.URL, *, pool_size: int, max_overflow: int) -> sa.Engine:
@@ -122,7 +126,8 @@ def _postgres(url: sa.URL, *, pool_size: int, max_overflow: int) -> sa.Engine:
 
     def prepare(raw: Any, _record: object) -> None:
         raw.autocommit = True  # the driver must not begin transactions by itself
-        settings = (f"SELECT set_config('{name}', '{value}', false)" for name, value in _POSTGRES_SETTINGS.items())
+        named = {**_POSTGRES_SETTINGS, "lock_timeout": f"{WAIT_S}s"}
+        settings = (f"SELECT set_config('{name}', '{value}', false)" for name, value in named.items())
         _run(raw.cursor(), "; ".join((*settings, _DURABLE)))
 
     sa.event.listen(engine, "connect", prepare)

@@ -96,6 +96,13 @@ class Storage:
                 raise Refused(503, "A newer server upgraded the database; this one no longer writes to it.")
             yield connection
 
+    def tidy(self, *tables: sa.Table) -> None:
+        """Make the disk forget rows that were deleted from these tables; may take long, and stops nobody."""
+        names = ", ".join(table.name for table in tables)
+        with self.reading() as connection:
+            for statement in self._database.tidy:
+                connection.exec_driver_sql(statement.format(tables=names))
+
     def one(self, connection: sa.Connection, statement: sa.Select[Any], **values: object) -> Row | None:
         """The first row that a statement finds, as a dict.
 

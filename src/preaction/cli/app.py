@@ -2,7 +2,7 @@
 
 import typer
 
-from preaction.cli import hook, keys_create, mcp, pack_check, proxy, serve
+from preaction.cli import hook, keys_create, mcp, pack_check, proxy, retain, serve
 
 app = typer.Typer(
     name="preaction",
@@ -18,6 +18,7 @@ app.command("serve")(serve.serve)
 app.command("proxy")(proxy.proxy)
 app.command("mcp")(mcp.mcp)
 app.command("hook")(hook.hook)
+app.command("retain")(retain.retain)
 pack.command("check")(pack_check.check)
 keys.command("create")(keys_create.create)
 app.add_typer(pack, name="pack")
