@@ -202,9 +202,12 @@ class Contract:
         assert desk.denial(ticket_id=TICKET, body=BODY).startswith("Denied, nothing was done: no decision")
 
     def test_a05_a_decision_of_the_same_batch_does_not_count(self, mode: str) -> None:
+        """One after the other they have all that the act needs, and side by side as well: only the turn denies."""
         desk = Desk()
-        self.harness.run(desk, [[ToolCall(DECIDE, {"entity_id": TICKET}), reply()]], mode=mode)
+        turn = [ToolCall(DECIDE, {"entity_id": TICKET}), ToolCall(CHECK, {"body": BODY}), reply()]
+        seen = self.harness.run(desk, [turn], mode=mode)
         assert desk.replies() == []
+        assert seen.told[2].startswith("Denied, nothing was done: no decision")
 
     def test_a06_without_a_session_the_call_is_denied_and_says_what_is_missing(self, mode: str) -> None:
         desk = Desk().prepared()
@@ -216,7 +219,7 @@ class Contract:
         desk = Desk().prepared()
         fail = RuntimeError("secret")
 
-        def broken(*_: Any) -> Any:
+        def broken(*_: Any, **__: Any) -> Any:
             raise fail
 
         desk.gate.check = desk.gate.acheck = broken  # type: ignore[method-assign, assignment]

@@ -21,7 +21,7 @@ from agno.run import RunContext
 from agno.team import Team
 from agno.tools import Toolkit, tool
 from agno.tools.function import Function, FunctionCall
-from pydantic import BaseModel, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from adapters.around import canned_server, cost, import_without, run_example, run_page
 from adapters.contract import (
@@ -467,6 +467,26 @@ def test_what_pydantic_makes_of_an_argument_is_what_is_checked() -> None:
         sent.clear()
 
 
+def test_a_field_that_its_author_left_out_of_dumps_is_checked_all_the_same() -> None:
+    class Ticket(BaseModel):
+        id: str
+        send_to: str = Field("the customer", exclude=True)
+
+    sent: list[Any] = []
+
+    def helpdesk_reply(ticket: Ticket, body: str) -> str:
+        """Send a reply."""
+        sent.append(ticket)
+        return "sent"
+
+    rule = {**RULE, "entity": {"field": "ticket.id"}, "fields": ["ticket.id", "body"]}
+    desk = Desk(options={"tools": {REPLY: rule}}).prepared()
+    call = ToolCall(REPLY, {"ticket": {"id": TICKET, "send_to": "everybody"}, "body": BODY})
+    agent = play(desk, [[call]], tools=[helpdesk_reply, *desk.bodies[1:]])
+    assert sent == []
+    assert "send_to" in told(agent)[0]
+
+
 def test_a_toolkit_s_decorated_method_gets_what_was_checked() -> None:
     sent: list[Any] = []
 
@@ -908,7 +928,7 @@ def test_a_resolver_that_fails_denies() -> None:
 
 @pytest.mark.parametrize("mode", ["enforce", "observe"])
 def test_a_call_that_can_not_be_read_is_denied(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("secret")
 
     monkeypatch.setattr(_agno_call, "_batch", broken)

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pydantic_ai", reason="runs in its own environment: make test-runtimes")
 
 from fastmcp import FastMCP
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel, BeforeValidator, Field
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, RunContext, Tool, ToolOutput
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, Hooks, NativeTool
 from pydantic_ai.exceptions import SkipToolExecution, UnexpectedModelBehavior
@@ -365,6 +365,31 @@ async def test_a03_dates_and_models_are_checked_as_json_and_run_as_they_were_val
     assert ran == [(TICKET, datetime.date(2026, 12, 1), Money(amount=5))]
 
 
+async def test_a03_a_field_that_its_author_left_out_of_dumps_is_checked_all_the_same() -> None:
+    class Reply(BaseModel):
+        text: str
+        send_to: str = Field("the customer", exclude=True)
+
+    ran: list[Any] = []
+
+    def answer(ticket_id: str, reply: Reply) -> str:
+        ran.append(reply)
+        return "sent"
+
+    desk = Desk()
+    rule = {"writes": "billing-team-reply", "entity": {"field": "ticket_id"}, "fields": ["ticket_id", "reply.text"]}
+    gate = create_action_gate(
+        job=desk.authority.job, tools={"answer": rule}, verify=desk.authority, describe=desk.authority,
+        clock=desk.authority.clock,
+    )  # fmt: skip
+    gate.decisions.record(SESSION, result=desk.authority.decide(TICKET))
+    call = ToolCall("answer", {"ticket_id": TICKET, "reply": {"text": "Hello", "send_to": "everybody"}})
+    agent, scripted = agent_of(desk, [call], tools=[answer], capabilities=[Gated(gate)])
+    await play(agent)
+    assert ran == []
+    assert "send_to" in scripted.answers()[0]
+
+
 async def test_a03_arguments_that_can_t_be_written_as_json_are_denied() -> None:
     ran: list[Any] = []
 
@@ -603,7 +628,7 @@ async def test_what_an_approval_puts_in_place_of_the_arguments_is_checked(gated:
 async def test_a02_a_cancelled_run_is_cancelled() -> None:
     desk, reached = Desk().prepared(), asyncio.Event()
 
-    async def hang(*_: Any) -> Any:
+    async def hang(*_: Any, **__: Any) -> Any:
         reached.set()
         await asyncio.sleep(60)
 

@@ -250,7 +250,7 @@ def test_a_hook_after_the_tool_that_raises_ends_the_run_and_a_result_that_can_t_
 
     desk = undecided()
 
-    def lost(*_: Any) -> None:
+    def lost(*_: Any, **__: Any) -> None:
         raise RuntimeError("secret")
 
     vars(desk.gate).update(record_result=lost)

@@ -9,10 +9,10 @@ from weakref import WeakValueDictionary
 
 from agno.agent import Agent
 from agno.tools.function import FunctionCall, ToolResult
-from pydantic_core import to_jsonable_python
 
 from preaction.adapters._bridge import Bridge, Go, Stop
 from preaction.adapters._json_schema import MISFIT, fits, with_defaults
+from preaction.adapters._plain import plain
 from preaction.adapters._turns import Turn, inside, outer_session, turn
 
 log = logging.getLogger("preaction")
@@ -165,10 +165,10 @@ def _plain(value: Any) -> Any:
     if type(value) in (str, int, float, bool, type(None)):
         return value
     try:
-        plain = to_jsonable_python(value, fallback=repr)
+        made = plain(value)
     except ValueError:  # nothing that can be checked, as the gate will say
         return value
-    return value if plain == value and type(plain) is type(value) else plain
+    return value if made == value and type(made) is type(value) else made
 
 
 def listening(model: Any, assistant_message: Any, messages: Any, functions: Any = None) -> Any:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from preaction.adapters._bridge import Bridge, Stop
+from preaction.adapters._plain import plain
 from preaction.adapters._turns import Turn, inside, outer_session, turn
 from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
@@ -120,7 +119,7 @@ class _Leaf(WrapperToolset[Any]):  # type: ignore[misc]  # untyped where the run
         if any(bridge.gate.is_gated(one) for one in (name, *names)):
             try:
                 tool_args = copy.deepcopy(tool_args)  # ours alone from here on
-                judged = to_jsonable_python(tool_args)
+                judged = plain(tool_args)
             except (TypeError, ValueError, AttributeError, RecursionError, copy.Error):
                 judged = None  # which the gate denies
         answer = await bridge.aask(name, judged, ctx, names=names, batch=_turn_of(ctx))
