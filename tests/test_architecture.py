@@ -48,6 +48,10 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
         "adapters/mcp_proxy/http.py",
         "HttpFront._look",
     ): "a server that can't list its tools is asked again; until then all that the rules don't name is denied",
+    (
+        "authority/lookups.py",
+        "_Entry._read",
+    ): "whatever a look-up raises, its facts are missing, which leaves the case undecided; the error may hold secrets",
     ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
     ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
     ("reporting.py", "VerdictReporter._send"): "a client of the user's own; the thread that reports must live on",

@@ -53,7 +53,7 @@ def on(authority: LocalAuthority, case: str = "HC-1201", **facts: Any) -> dict[s
 
 
 CHANGED = (None, ["evidence_changed"])
-QUESTION = ("billing-question", [])
+QUESTION: tuple[str | None, list[str]] = ("billing-question", [])
 
 
 def test_a_case_is_not_decided_again_on_other_facts(helpdesk: LocalAuthority) -> None:

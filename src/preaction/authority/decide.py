@@ -85,8 +85,13 @@ def derived_id(job: ReadyJob, request: Mapping[str, Any]) -> str:
 
     Texts are percent-encoded, other values are `=` and their JSON, joined by `:`, so `["a", 7]` is `a:=7`.
     """
-    values = (_key_value(job, request, name) for name in job.rule.subject.key or ())
+    values = key_values(job, request).values()
     return ":".join(quote(value, safe="") if isinstance(value, str) else _plain(value) for value in values)
+
+
+def key_values(job: ReadyJob, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a job's key by name, in its order."""
+    return {name: _key_value(job, request, name) for name in job.rule.subject.key or ()}
 
 
 def case_key(job: ReadyJob, case_id: str) -> str:

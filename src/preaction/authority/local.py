@@ -15,6 +15,8 @@ from starlette.types import ASGIApp
 
 from preaction.authority.api import build_app
 from preaction.authority.keys import Caller, Keyring
+from preaction.authority.lookups import Lookups
+from preaction.authority.lookups_file import Source, read_lookups
 from preaction.authority.operators import Operators
 from preaction.authority.refusal import Refused, invalid
 from preaction.authority.release import read_release
@@ -40,16 +42,17 @@ class LocalAuthority:
     the `problem`. May be used from several threads.
     """
 
-    def __init__(self, storage: Storage, pack: str, clock: Clock) -> None:
+    def __init__(self, storage: Storage, pack: str, lookups: Lookups, clock: Clock) -> None:
         """Use `from_pack`."""
         shelf = Shelf(storage)
+        self._lookups = lookups
         self._keyring = keyring = Keyring(storage)
         self._storage = storage
         self._closed = False
         self._agent: Final = Caller("local-agent", "agent", pack)
         self._operator: Final = Caller("local-operator", "operator", pack)
-        self._service = Service(storage, shelf, clock)
-        self._operators = Operators(storage, shelf, clock)
+        self._service = Service(storage, shelf, lookups, clock)
+        self._operators = Operators(storage, shelf, lookups.known, clock)
         self.agent_key: Final = keyring.create_passing("agent", pack)
         """For all jobs of the pack; ends with this object."""
         self.operator_key: Final = keyring.create_passing("operator", pack)
@@ -63,24 +66,29 @@ class LocalAuthority:
         clock: Callable[[], datetime] | None = None,
         *,
         signing_key: str | Path | None = None,
+        lookups: Source = None,
     ) -> Self:
         """Publish a pack and answer by it.
 
         `pack` is a path, or the YAML itself (a text of several lines). `db` is a URL such as `sqlite:///decisions.db`
         or `postgresql://host/name`, or the path of SQLite's file; None keeps everything in memory. `signing_key` is the
-        file of the signing key, which PostgreSQL needs. `clock` gives the time, with a zone.
+        file of the signing key, which PostgreSQL needs. `clock` gives the time, with a zone. `lookups` are what facts
+        `from: lookup` are read by: the path of a `lookups.yaml`, its content, or `Lookup` objects by name.
 
         Raises `PackError` with the line and column of each error, and `ConfigurationError` for a pack that isn't
-        there, a known version with other content, or a database that can't be used.
+        there, a known version with other content, or a database or lookups that can't be used.
         """
-        release = read_release(pack_text(pack))
         with ExitStack() as opened:
+            ready = read_lookups(lookups)
+            opened.callback(ready.close)
+            release = read_release(pack_text(pack), ready.known)
             url = f"sqlite:///{db}" if isinstance(db, Path) else db
             storage = Storage(url, None if signing_key is None else Path(signing_key))
             opened.callback(storage.close)
-            authority = cls(storage, release.pack, clock or _now)
+            authority = cls(storage, release.pack, ready, clock or _now)
             try:
                 authority._operators.keep(release)
+                authority._operators.check_current(release.pack)
             except Refused as refused:
                 raise ConfigurationError(f"{release.pack} {release.version}: {refused.problem.title}") from None
             opened.pop_all()
@@ -95,8 +103,9 @@ class LocalAuthority:
         self.close()
 
     def close(self) -> None:
-        """Close the database. Every later request raises `AuthorityError` with `kind` "closed"."""
+        """Close database and lookups. Every later request raises `AuthorityError` with `kind` "closed"."""
         self._closed = True
+        self._lookups.close()
         self._storage.close()
 
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> AbstractContextManager[Served]:

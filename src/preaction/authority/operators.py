@@ -9,11 +9,12 @@ import sqlalchemy as sa
 from preaction.authority import executions
 from preaction.authority.keys import Caller
 from preaction.authority.refusal import Refused, invalid, not_found
-from preaction.authority.release import Release, read_release
+from preaction.authority.release import Known, Release, lookup_errors, read_release
 from preaction.authority.service import Clock, Empty, parse
 from preaction.authority.shelf import Shelf
 from preaction.authority.storage import EXECUTIONS, Storage
 from preaction.authority.yaml_text import PackError
+from preaction.errors import ConfigurationError
 from preaction.wire.models import Case, ExecutionPage, ExecutionSummary, ReleaseSummary
 from preaction.wire.times import read_time, write_time
 
@@ -25,15 +26,16 @@ _BY_ID: Final = sa.select(EXECUTIONS).where(EXECUTIONS.c.id == sa.bindparam("id"
 class Operators:
     """The operations for operators."""
 
-    def __init__(self, storage: Storage, shelf: Shelf, clock: Clock) -> None:
+    def __init__(self, storage: Storage, shelf: Shelf, lookups: Known, clock: Clock) -> None:
         self._storage = storage
+        self._lookups = lookups
         self._shelf = shelf
         self._clock = clock
 
     def publish(self, caller: Caller, text: str) -> tuple[ReleaseSummary, bool]:
         """Publish a pack's YAML, with True when it is new. 422 with lines and columns; 403 for a key of some jobs."""
         try:
-            release = read_release(text)
+            release = read_release(text, self._lookups)
         except PackError as error:
             raise Refused.pack(error.problems) from None
         if caller.pack != release.pack:
@@ -46,6 +48,15 @@ class Operators:
         """Publish a compiled release, with True when it is new; 409 for a known version with other content."""
         with self._storage.writing() as connection:
             return self._shelf.publish(connection, release, write_time(self._clock()))
+
+    def check_current(self, pack: str) -> None:
+        """`ConfigurationError` when the current release, an older one perhaps, looks up what isn't configured."""
+        with self._storage.reading() as connection:
+            release = self._shelf.current(connection, pack)
+        for job in release.jobs.values() if release else ():
+            for fact, detail in lookup_errors(job, self._lookups):
+                where = f"the current release {release.version}" if release else pack
+                raise ConfigurationError(f"{where}, job {job.name}, fact {fact}: {detail}")
 
     def releases(self, caller: Caller, pack: str) -> list[ReleaseSummary]:
         """A pack's releases, newest first."""

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from pydantic import ValidationError
 
 from preaction.authority import checks, executions, verdicts
-from preaction.authority.again import compared_with
 from preaction.authority.answers import Answers, repeatable
-from preaction.authority.decide import read_request
+from preaction.authority.deciding import Deciding
 from preaction.authority.keys import Caller
+from preaction.authority.lookups import Lookups
 from preaction.authority.refusal import Refused, from_validation, not_found
 from preaction.authority.release import ReadyJob, Release
 from preaction.authority.shelf import Shelf
@@ -47,10 +47,11 @@ class Empty(Request):
 class Service:
     """The operations for agents."""
 
-    def __init__(self, storage: Storage, shelf: Shelf, clock: Clock) -> None:
+    def __init__(self, storage: Storage, shelf: Shelf, lookups: Lookups, clock: Clock) -> None:
         self._storage = storage
         self._shelf = shelf
         self._answers = Answers(storage, clock)
+        self._deciding = Deciding(storage, shelf, self._answers, self._current, lookups, clock)
         self._clock = clock
 
     @property
@@ -80,16 +81,7 @@ class Service:
         """Decide, and keep the decision. A request with an idempotency key gets its first answer again."""
         request = parse(DecisionRequest, body)
         repeat = repeatable(caller, key, ("decide", job), body)
-
-        def make(connection: sa.Connection) -> Decision:
-            now = self._clock()  # read under the write lock, so that later decisions have later times
-            release, ready = self._current(connection, caller, job)
-            stored = read_request(ready, request, now)
-            case = executions.the_case(self._storage, connection, release, ready, stored, now)
-            before = compared_with(self._storage, self._shelf, connection, release, ready, case)
-            return executions.write_down(self._storage, connection, release, ready, case, stored, before, caller, now)
-
-        return self._answers.once(repeat, Decision, make)
+        return self._deciding.decide(caller, job, request, repeat)
 
     def verify(self, caller: Caller, execution_id: str, body: Any) -> Verification:
         """Check an execution's record, decide again, and compare; with whatever else the body asks for."""
