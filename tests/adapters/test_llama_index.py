@@ -483,6 +483,35 @@ async def test_a05_the_first_turn_of_the_next_run_is_another_batch() -> None:
     assert len(desk.replies()) == 1
 
 
+async def test_a05_an_agent_that_is_a_tool_acts_on_what_it_decided_and_one_beside_it_does_not() -> None:
+    desk, decided = Desk(), asyncio.Event()
+    decides = [[ToolCall(DECIDE, {"entity_id": TICKET})], [ToolCall(CHECK, {"body": BODY})]]
+    deciding = agent(stub([*decides, [reply()]]), tools_of(desk), name="deciding")
+    waiting_model = stub([[reply()]])
+    waiting = agent(waiting_model, tools_of(desk), name="waiting")
+
+    async def decide(task: str) -> str:
+        """Have it decided."""
+        try:
+            return str(await deciding.run(user_msg=task))
+        finally:
+            decided.set()
+
+    async def act(task: str) -> str:
+        """Act, later."""
+        await decided.wait()
+        return str(await waiting.run(user_msg=task))
+
+    tools = [FunctionTool.from_defaults(async_fn=one) for one in (decide, act)]
+    turns = [[ToolCall("decide", {"task": "x"}), ToolCall("act", {"task": "x"})], [ToolCall("act", {"task": "x"})]]
+    outer = install(agent(stub(turns), tools, name="outer"), desk.gate)
+    waiting_model.script = [[reply()], [], [reply()]]
+    await aplay(outer)
+    assert [str(each) for each in desk.ran].count(str((REPLY, {"ticket_id": TICKET, "body": BODY}))) == 2
+    denials = [m.content for said in waiting_model.said for m in said if m.role == "tool"]
+    assert str(denials[0]).startswith("Denied, nothing was done: no decision"), "beside it, in the same turn"
+
+
 def test_a08_agents_in_a_workflow_and_agents_that_a_tool_holds_are_covered() -> None:
     def build(desk: Desk) -> Any:
         child = agent(stub([WRONG]), tools_of(desk), name="child")

@@ -15,6 +15,7 @@ from uuid import uuid4
 from preaction._core.verdict import ActionDenied, Verdict
 from preaction.adapters._bridge import FAILED, Bridge, Go, SessionOf, Stop
 from preaction.adapters._reach import reached
+from preaction.adapters._turns import inside, outer_session, turn
 from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
 
@@ -55,10 +56,10 @@ async def _run_of(context: Any) -> _Run:
     if context is None:
         return _Run()
     stored = await context.store.get(SESSION_KEY, default=None)
-    turn = await context.store.get(TURN_KEY, default=None)
-    if turn is None:  # guarded, but not installed: the turn's number is known only within one run
-        turn = ("turn", await context.store.get("num_iterations", default=0))
-    return _Run(context, stored, turn)
+    which = await context.store.get(TURN_KEY, default=None)
+    if which is None:  # guarded, but not installed: the turn's number is known only within one run
+        which = ("turn", await context.store.get("num_iterations", default=0))
+    return _Run(context, stored, turn(which))
 
 
 class _Guarded:
@@ -91,7 +92,9 @@ class _Guarded:
         if isinstance(answer, Stop):
             return self.denied(answer, kwargs)
         args, kwargs = self.checked(answer, args, kwargs)
-        return self.ran(answer, self.tool.call(*args, **kwargs))
+        with inside(answer):
+            output = self.tool.call(*args, **kwargs)
+        return self.ran(answer, output)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """As the tool's own, behind the gate."""
@@ -105,7 +108,9 @@ class _Guarded:
         if isinstance(answer, Stop):
             return self.denied(answer, kwargs)
         args, kwargs = self.checked(answer, args, kwargs)
-        return self.ran(answer, await self.tool.acall(*args, **kwargs))
+        with inside(answer):
+            output = await self.tool.acall(*args, **kwargs)
+        return self.ran(answer, output)
 
     def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
         """The run's context, and the fields that the body would run with; None: they can't be told."""
@@ -185,7 +190,9 @@ class _Gate:
         def of_context(run: _Run) -> str | None:
             return None if session is None or run.context is None else session(run.context)
 
-        self.bridge: Bridge[_Run] = Bridge(gate, session=of_context, session_of=lambda run: run.session)
+        self.bridge: Bridge[_Run] = Bridge(
+            gate, session=of_context, session_of=lambda run: run.session or outer_session()
+        )
 
     def tool(self, tool: Any) -> Any:
         """The tool's guarded copy; a tool that is one already, as it is."""
