@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from authority.asking import REPLY, evidence, refusal
 from authority.conftest import Clock, Place
 from authority.packs import HELPDESK
+from authority.whole import ids_in_a_whole_chain
 from preaction.authority import LocalAuthority, retention
 from preaction.authority.retention import Removed, retain
 from preaction.authority.storage import ANSWERS, EXECUTIONS, REMOVED
@@ -48,20 +49,6 @@ def older_than(authority: LocalAuthority, clock: Clock, moment: datetime, *, who
     return retain(authority._storage, moment, clock(), whole_cases=whole_cases)
 
 
-def assert_whole(authority: LocalAuthority) -> None:
-    """What is left and what was removed make one chain, without a gap."""
-    links = ("number", "previous", "digest")
-    rows: list[dict[str, Any]] = []
-    with authority._storage.reading() as connection:
-        for table in (EXECUTIONS, REMOVED):
-            found = [dict(row) for row in connection.execute(sa.select(table)).mappings()]
-            assert all(authority._storage.intact(table, row) for row in found)
-            rows += [{name: row[name] for name in links} for row in found]
-    rows.sort(key=lambda row: row["number"])
-    assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
-    assert [row["previous"] for row in rows] == ["", *(row["digest"] for row in rows[:-1])]
-
-
 def test_superseded_decisions_go_and_a_cases_state_stays(authority: LocalAuthority, clock: Clock) -> None:
     first, second = decided(authority, "HC-1"), decided(authority, "HC-1")
     check = authority.check_output(first, output="billing-team-reply", content=REPLY)["checkId"]
@@ -75,7 +62,7 @@ def test_superseded_decisions_go_and_a_cases_state_stays(authority: LocalAuthori
     assert authority.verify(second)["valid"]
     assert authority.verify_output_check(standing)["valid"]
     assert authority.verify(alone)["valid"]
-    assert_whole(authority)
+    ids_in_a_whole_chain(authority._storage)
 
 
 def test_what_the_next_decision_is_compared_with_stays(authority: LocalAuthority, clock: Clock) -> None:
@@ -111,7 +98,7 @@ def test_whole_cases_go_when_all_of_them_is_old(authority: LocalAuthority, clock
     assert left(authority) == [half, new]
     assert all(refusal(authority.verify, each)[0] == 404 for each in old)
     assert authority.verify(half)["problems"] == ["superseded"]
-    assert_whole(authority)
+    ids_in_a_whole_chain(authority._storage)
 
 
 def test_the_last_of_the_chain_stays_and_the_chain_goes_on(authority: LocalAuthority, clock: Clock) -> None:
@@ -124,7 +111,7 @@ def test_the_last_of_the_chain_stays_and_the_chain_goes_on(authority: LocalAutho
     clock.forward(days=1)
     older_than(authority, clock, clock(), whole_cases=True)
     decided(authority, "HC-2")
-    assert_whole(authority)
+    ids_in_a_whole_chain(authority._storage)
     with authority._storage.reading() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(REMOVED)).scalar_one() == 3
 
@@ -145,7 +132,7 @@ def test_more_than_a_batch_goes(authority: LocalAuthority, clock: Clock, monkeyp
         decided(authority, "HC-1")
     clock.forward(days=1)
     assert older_than(authority, clock, clock()).executions == 6
-    assert_whole(authority)
+    ids_in_a_whole_chain(authority._storage)
 
 
 def test_first_answers_and_reported_verdicts_go_by_age(authority: LocalAuthority, clock: Clock) -> None:

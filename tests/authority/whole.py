@@ -1,0 +1,22 @@
+"""Whether a database is whole, told from its rows alone."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from preaction.authority.storage import EXECUTIONS, REMOVED, Storage
+
+
+def ids_in_a_whole_chain(storage: Storage) -> list[str]:
+    """The ids of all executions in their order, after all rows were found sealed and chained without a gap."""
+    rows: list[dict[str, Any]] = []
+    with storage.reading() as connection:
+        for table in (EXECUTIONS, REMOVED):
+            found = [dict(row) for row in connection.execute(sa.select(table)).mappings()]
+            assert all(storage.intact(table, row) for row in found)
+            rows += found
+    rows.sort(key=lambda row: row["number"])
+    assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
+    assert [row["previous"] for row in rows] == ["", *(row["digest"] for row in rows[:-1])]
+    assert all(storage.records.open(row) is not None for row in rows if "record" in row)
+    return [row["id"] for row in rows if "record" in row]
