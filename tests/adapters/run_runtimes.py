@@ -73,7 +73,9 @@ class Environment:
 
     def fingerprint(self, project: Mapping[str, Any]) -> str:
         """Changes when the environment has to be made again."""
-        own = [project["dependencies"], project["optional-dependencies"].get(self.extra, []), project.get("scripts")]
+        further = [part for one in self.packages if one.startswith("preaction[") for part in re.findall(r"[\w-]+", one)]
+        extras = [project["optional-dependencies"].get(extra, []) for extra in (self.extra, *further[1:])]
+        own = [project["dependencies"], *extras, project.get("scripts")]
         made_from = [sys.version, str(ROOT), self.wanted, own]
         return hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
 
@@ -113,7 +115,8 @@ def read(listed: Mapping[str, Any]) -> list[Environment]:
 def run(command: Sequence[str | Path], until: float | None) -> tuple[int, str]:
     """The exit status and all output. At the end of the time the command and what it started are killed."""
     keep = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_AGENT_KEY"))}
-    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS"):
+    # Without its compiled code a large runtime takes twice as long to import, in each process that a test starts
+    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTEST_ADDOPTS", "PYTHONDONTWRITEBYTECODE"):
         keep.pop(name, None)
     process = subprocess.Popen(
         [str(word) for word in command],
