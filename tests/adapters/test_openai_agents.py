@@ -983,4 +983,3 @@ async def test_what_the_adapter_adds_to_a_check() -> None:
     )
     found = await cost(desk, lambda: guarded.on_invoke_tool(context, raw), lambda: bare.on_invoke_tool(context, raw))
     print(f"openai_agents: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
-    assert found < 3

