@@ -251,6 +251,16 @@ async def test_an_id_reaches_no_other_path(client: Client, path: str) -> None:
     assert (answer.status_code, answer.content) == (404, unknown.content)
 
 
+@pytest.mark.parametrize("slash", ["%2F", "%2f"])
+async def test_an_encoded_slash_does_not_cut_the_path(client: Client, slash: str) -> None:
+    pinned = "/v0/jobs/triage-ticket/releases/2026-11-03.1"
+    assert (await client.ask("GET", pinned)).status_code == 200
+    unknown = await client.ask("GET", "/v0/jobs/unknown")
+    for path in (f"/v0/jobs/triage-ticket{slash}releases{slash}2026-11-03.1", f"/v0/jobs/triage-ticket{slash}"):
+        answer = await client.ask("GET", path)
+        assert (answer.status_code, answer.content) == (404, unknown.content)
+
+
 async def test_a_path_that_is_asked_another_way_is_405(client: Client) -> None:
     answer = await client.ask("GET", "/v0/executions/exe_1/verify")
     assert answer.status_code == 405

@@ -8,6 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
+from urllib.parse import unquote
 
 from pydantic import BaseModel
 from starlette.applications import Starlette
@@ -198,8 +199,17 @@ class _Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await self._app(scope, receive, send)
+            await self._app(_with_whole_ids(scope), receive, send)
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 - a server would write the trace, and values with it, into its log
             _LOG.error("an answer failed: %s", type(error).__name__)
+
+
+def _with_whole_ids(scope: Scope) -> Scope:
+    """The path cut where it was before it was decoded: a slash in an id is no new segment, and no id here has one."""
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%2f" not in raw.lower():
+        return scope
+    segments = (unquote(each).replace("/", "\x1f") for each in raw.decode("ascii", "replace").split("/"))
+    return {**scope, "path": "/".join(segments)}

@@ -2,7 +2,7 @@
 
 import typer
 
-from preaction.cli import hook, keys_create, mcp, pack_check, proxy, retain, serve
+from preaction.cli import conformance, hook, keys_create, mcp, pack_check, proxy, retain, serve
 
 app = typer.Typer(
     name="preaction",
@@ -17,6 +17,7 @@ keys = typer.Typer(help="Work on keys.", no_args_is_help=True)
 app.command("serve")(serve.serve)
 app.command("proxy")(proxy.proxy)
 app.command("mcp")(mcp.mcp)
+app.command("conformance")(conformance.conformance)
 app.command("hook")(hook.hook)
 app.command("retain")(retain.retain)
 pack.command("check")(pack_check.check)

@@ -1,0 +1,106 @@
+"""Requests to an authority, byte for byte as a line wants them, and what came back."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import quote
+
+import httpx
+
+from preaction.errors import InvalidJSON
+from preaction.wire.strict_json import loads
+
+Who: TypeAlias = Literal["agent", "operator", "other", "nobody"]
+
+Headers: TypeAlias = Mapping[str, str]
+
+NONE: Final[Headers] = {}
+TIMEOUT_S: Final = 30.0
+MAX_ANSWER: Final = 8 * 1024 * 1024
+
+
+class Differs(Exception):
+    """What was seen differs from the contract so far that the line can't go on; the message says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer. `body` is its JSON, or None for what is no strict JSON."""
+
+    asked: str
+    status: int
+    headers: Headers
+    body: Any
+    media_type: str
+    took_s: float
+
+
+def path(*segments: str) -> str:
+    """A path of `/v0/…` with each id as one encoded segment."""
+    return "/v0/" + "/".join(map(_segment, segments))
+
+
+def _segment(text: str) -> str:
+    return text.replace(".", "%2E") if set(text) == {"."} else quote(text, safe="")
+
+
+@dataclass
+class Asker:
+    """Asks one authority with the keys that there are; remembers every reply, and counts what it made."""
+
+    origin: str
+    keys: Mapping[Who, str]
+    replies: list[Reply] = field(default_factory=list)
+    decisions: int = 0
+    checks: int = 0
+
+    def __post_init__(self) -> None:
+        self._http = httpx.Client(base_url=self.origin, trust_env=False, timeout=TIMEOUT_S, follow_redirects=False)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def has(self, who: Who) -> bool:
+        """Whether there is such a key."""
+        return who in self.keys
+
+    def get(self, where: str, who: Who = "agent", headers: Headers = NONE) -> Reply:
+        """Ask with GET."""
+        return self._ask("GET", where, who, None, headers)
+
+    def post(self, where: str, body: Any, who: Who = "agent", headers: Headers = NONE) -> Reply:
+        """Ask with POST: bytes as they are, anything else as JSON."""
+        data = body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
+        return self._ask("POST", where, who, data, headers)
+
+    def _ask(self, method: str, where: str, who: Who, data: bytes | None, more: Headers) -> Reply:
+        headers = dict(more)
+        if data is not None:
+            headers.setdefault("Content-Type", "application/json")
+        if who in self.keys:
+            headers.setdefault("Authorization", f"Bearer {self.keys[who]}")
+        begun = perf_counter()
+        asked = f"{method} {where[:120]}"
+        try:
+            answer = self._http.request(method, where, content=data, headers=headers)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise Differs(f"{asked}: no answer ({type(error).__name__})") from None
+        media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        took = perf_counter() - begun
+        reply = Reply(asked, answer.status_code, answer.headers, _json(answer.content), media_type, took)
+        self.replies.append(reply)
+        if reply.status == 200 and where.endswith("/decisions"):
+            self.decisions += 1
+        if reply.status == 200 and where.endswith("/output-checks"):
+            self.checks += 1
+        return reply
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return loads(content) if len(content) <= MAX_ANSWER else None
+    except InvalidJSON:
+        return None
