@@ -29,7 +29,7 @@ class Postgres:
             tempfile.mkdtemp(prefix="preaction-pg-", dir="/tmp")
         )  # a socket's path has 107 bytes at most
         self._made = 0
-        self._programs = programs
+        self.programs = self._programs = programs
         # PostgreSQL doesn't run as root, as tests in a container do.
         self._as: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
         if self._as:

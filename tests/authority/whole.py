@@ -17,6 +17,7 @@ def ids_in_a_whole_chain(storage: Storage) -> list[str]:
             rows += found
     rows.sort(key=lambda row: row["number"])
     assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
-    assert [row["previous"] for row in rows] == ["", *(row["digest"] for row in rows[:-1])]
+    assert [row["previous"] for row in rows[1:]] == [row["digest"] for row in rows[:-1]]
+    assert not rows or rows[0]["previous"] == ""
     assert all(storage.records.open(row) is not None for row in rows if "record" in row)
     return [row["id"] for row in rows if "record" in row]
