@@ -72,7 +72,7 @@ def _job(old: Job | None, new: Job | None) -> Found:
     yield from _subject(old.subject, new.subject)
     yield from _said("the input", old.input, new.input, "either")
     yield from _schemas("field", old.fields, new.fields)
-    yield from _said("the texts of the input", _listed(old.content), _listed(new.content), "either")
+    yield from _said("the texts that the input has", _listed(old.content), _listed(new.content), "either")
     yield from _facts(old.facts, new.facts)
     yield from _evidence(old, new)
     yield from _outcomes(old.outcomes, new.outcomes)
@@ -264,7 +264,7 @@ def _escalations(old: Mapping[str, EscalationRule], new: Mapping[str, Escalation
 
 def _said(what: str, old: str | None, new: str | None, effect: Effect) -> Found:
     if old != new:
-        yield effect, f"{what} is now: {new or 'nothing'} (was: {old or 'nothing'})"
+        yield effect, f"{what} changed to: {new or 'nothing'} (was: {old or 'nothing'})"
 
 
 def _order(what: str, old: Mapping[str, T], new: Mapping[str, T], effect: Effect) -> Found:

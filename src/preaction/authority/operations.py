@@ -196,6 +196,20 @@ OPERATIONS: Final = (
         refusals=(404,),
     ),
     Operation(
+        name="compare_releases",
+        method="GET",
+        path="/v0/packs/{pack}/releases/{release}/changes",
+        role="operator",
+        summary="What a release says otherwise than the one named by `since`, or the one before it, in words.",
+        answers=models.ReleaseChanges,
+        run=lambda _service, operators, call: Answer(
+            operators.changes(call.caller, call.path["pack"], call.path["release"], call.query)
+        ),
+        blocks=True,
+        refusals=(404, 422),
+        query=("since",),
+    ),
+    Operation(
         name="revoke_execution",
         method="POST",
         path="/v0/executions/{id}/revoke",
@@ -218,6 +232,6 @@ OPERATIONS: Final = (
         run=lambda _service, operators, call: Answer(operators.executions(call.caller, call.query)),
         blocks=True,
         refusals=(422,),
-        query=("case", "job", "since", "cursor"),
+        query=("case", "job", "status", "outcome", "since", "cursor"),
     ),
 )

@@ -1,12 +1,13 @@
 """What the authority answers to operators: publishing, revoking, looking executions up."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from preaction.authority import executions
+from preaction.authority.changes import diff, may_grow
 from preaction.authority.keys import Caller
 from preaction.authority.refusal import Refused, invalid, not_found
 from preaction.authority.release import Known, Release, lookup_errors, read_release
@@ -15,10 +16,19 @@ from preaction.authority.shelf import Shelf
 from preaction.authority.storage import EXECUTIONS, Storage
 from preaction.authority.yaml_text import PackError
 from preaction.errors import ConfigurationError
-from preaction.wire.models import Case, ExecutionPage, ExecutionSummary, ReleaseSummary
+from preaction.wire.models import Case, ExecutionPage, ExecutionSummary, ReleaseChange, ReleaseChanges, ReleaseSummary
 from preaction.wire.times import read_time, write_time
 
 PAGE: Final = 50
+_COMPARED: Final = ("since",)
+_EQUAL: Final = {
+    "case": EXECUTIONS.c.case_id,
+    "job": EXECUTIONS.c.job,
+    "status": EXECUTIONS.c.status,
+    "outcome": EXECUTIONS.c.outcome,
+}
+"""The search's parameters that a column must equal."""
+
 _LOG: Final = logging.getLogger(__name__)
 _BY_ID: Final = sa.select(EXECUTIONS).where(EXECUTIONS.c.id == sa.bindparam("id"))
 
@@ -65,6 +75,29 @@ class Operators:
         with self._storage.reading() as connection:
             return self._shelf.all(connection, pack)
 
+    def changes(self, caller: Caller, pack: str, version: str, query: Mapping[str, str]) -> ReleaseChanges:
+        """What a release says otherwise than the one named by `since`, by default the one published before it."""
+        _known(query, _COMPARED)
+        if pack != caller.pack:
+            raise not_found()
+        with self._storage.reading() as connection:
+            since = query.get("since") or self._before(connection, pack, version)
+            old, new = (self._shelf.pinned(connection, pack, each) for each in (since, version))
+        if old is None or new is None:
+            raise not_found()
+        found = [each for each in diff(old, new) if caller.sees(pack, each.job)]
+        said = [ReleaseChange(job=each.job, effect=each.effect, words=each.words) for each in found]
+        return ReleaseChanges(pack=pack, since=since, release=version, may_grow=may_grow(found), changes=said)
+
+    def _before(self, connection: sa.Connection, pack: str, version: str) -> str:
+        releases = [each.release for each in self._shelf.all(connection, pack)]
+        if version not in releases:
+            raise not_found()
+        earlier = releases[releases.index(version) + 1 :]
+        if not earlier:
+            raise invalid([(("since",), "this is the first release, and is compared with none before it")])
+        return earlier[0]
+
     def revoke(self, caller: Caller, execution_id: str, body: Any) -> ExecutionSummary:
         """Revoke an execution for good; again changes nothing. 409 when its record was altered."""
         parse(Empty, body)
@@ -79,7 +112,10 @@ class Operators:
         return _summary(execution.record, revoked=True)
 
     def executions(self, caller: Caller, query: Mapping[str, str]) -> ExecutionPage:
-        """Executions that this key may see, newest first, by `case`, `job` and `since`, from `cursor` on."""
+        """Executions that this key may see, newest first, by what the query names (see `_EQUAL`), from `cursor` on.
+
+        Pages are stable: what is decided meanwhile is newer than every cursor, and shows on the first page alone.
+        """
         wanted = _conditions(caller, query)
         statement = sa.select(EXECUTIONS).where(*wanted).order_by(EXECUTIONS.c.number.desc()).limit(PAGE + 1)
         with self._storage.reading() as connection:
@@ -96,16 +132,11 @@ class Operators:
 
 
 def _conditions(caller: Caller, query: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
-    unknown = [((name,), "not a parameter of this search") for name in query if name not in _PARAMETERS]
-    if unknown:
-        raise invalid(unknown)
+    _known(query, (*_EQUAL, "since", "cursor"))
     found = [EXECUTIONS.c.pack == caller.pack]
     if caller.jobs is not None:
         found.append(EXECUTIONS.c.job.in_(sorted(caller.jobs)))
-    if "job" in query:
-        found.append(EXECUTIONS.c.job == query["job"])
-    if "case" in query:
-        found.append(EXECUTIONS.c.case_id == query["case"])
+    found += [column == query[name] for name, column in _EQUAL.items() if name in query]
     if "since" in query:
         found.append(EXECUTIONS.c.decided_at >= _since(query["since"]))
     if "cursor" in query:
@@ -113,7 +144,11 @@ def _conditions(caller: Caller, query: Mapping[str, str]) -> list[sa.ColumnEleme
     return found
 
 
-_PARAMETERS: Final = ("case", "job", "since", "cursor")
+def _known(query: Mapping[str, str], names: Collection[str]) -> None:
+    unknown = [((name,), "not a parameter of this search") for name in query if name not in names]
+    unknown += [((name,), "a text without NUL is needed") for name, value in query.items() if "\0" in value]
+    if unknown:
+        raise invalid(unknown)
 
 
 def _since(text: str) -> str:

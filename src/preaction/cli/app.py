@@ -2,7 +2,7 @@
 
 import typer
 
-from preaction.cli import conformance, hook, keys_create, mcp, pack_check, proxy, retain, serve
+from preaction.cli import conformance, hook, keys_create, mcp, pack_check, pack_diff, proxy, retain, serve
 
 app = typer.Typer(
     name="preaction",
@@ -21,6 +21,7 @@ app.command("conformance")(conformance.conformance)
 app.command("hook")(hook.hook)
 app.command("retain")(retain.retain)
 pack.command("check")(pack_check.check)
+pack.command("diff")(pack_diff.diff)
 keys.command("create")(keys_create.create)
 app.add_typer(pack, name="pack")
 app.add_typer(keys, name="keys")

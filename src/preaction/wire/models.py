@@ -283,6 +283,24 @@ class ReleaseSummary(Wire):
     published_at: Time
 
 
+class ReleaseChange(Wire):
+    """One difference between two releases, in words. `effect`: whether more may be done by it; `either`: read it."""
+
+    job: str
+    effect: Literal["more", "less", "either", "none"]
+    words: str
+
+
+class ReleaseChanges(Wire):
+    """What `release` says otherwise than `since`. `may_grow` is false only when it is sure that no more may be done."""
+
+    pack: str
+    since: str
+    release: str
+    may_grow: bool
+    changes: list[ReleaseChange]
+
+
 class ExecutionSummary(Wire):
     """One row of the operators' search for executions."""
 
