@@ -4,11 +4,26 @@
 
 It imports `preaction.wire` and `preaction.errors` and nothing else of this package. Read in this order: `yaml_text`
 and `pack` (what a team writes), `conditions` and `patterns` and `schemas` (what is compiled), `release` (a pack made
-ready), `decide` and `outputs` (pure), `receipts`, `keys` and `storage` (what is kept), `service` and `publishing`
-(what is answered), `api` and `openapi` and `serve` (over HTTP), `local` (in Python).
+ready), `decide` and `outputs` (pure), `lookups` (what is read elsewhere), `receipts`, `keys` and `storage` (what is
+kept), `deciding`, `service` and `operators` (what is answered), `api` and `openapi` and `serve` (over HTTP), `local`
+(in Python).
 """
 
 from preaction.authority.local import LocalAuthority
+from preaction.authority.lookups import Lookup, LookupFailed, Lookups
+from preaction.authority.lookups_file import LookupsError, read_lookups
+from preaction.authority.lookups_http import HttpLookup
+from preaction.authority.lookups_sql import SqlLookup
 from preaction.authority.yaml_text import PackError
 
-__all__ = ["LocalAuthority", "PackError"]
+__all__ = [
+    "HttpLookup",
+    "LocalAuthority",
+    "Lookup",
+    "LookupFailed",
+    "Lookups",
+    "LookupsError",
+    "PackError",
+    "SqlLookup",
+    "read_lookups",
+]

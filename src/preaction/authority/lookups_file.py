@@ -26,7 +26,7 @@ Source: TypeAlias = str | Path | Mapping[str, Any] | Lookups | None
 """A file's path; its content as data, or look-ups that are ready, by name; what `read_lookups` gives; or none."""
 
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-_SECRET: Final = re.compile("pass|secret|token|key", re.IGNORECASE)
+_SECRET: Final = re.compile("pass|pwd|secret|token", re.IGNORECASE)
 _LONGEST: Final = timedelta(seconds=60)
 
 
@@ -46,7 +46,7 @@ class SqlInFile(PackModel):
         """The look-up, or `ConfigurationError`."""
         if (self.url is None) == (self.url_env is None):
             raise ConfigurationError("one of url and url_env is needed")
-        url = self.url or _from(environment, self.url_env or "")
+        url = self.url or _from(environment, self.url_env or "", "url_env")
         if self.url is not None:
             read = read_url(self.url)
             if read.password is not None or any(_SECRET.search(name) for name in read.query):
@@ -69,7 +69,7 @@ class HttpInFile(PackModel):
 
     def ready(self, environment: Mapping[str, str]) -> Lookup:
         """The look-up, or `ConfigurationError`."""
-        headers = {name: _from(environment, value.env) for name, value in self.headers.items()}
+        headers = {name: _from(environment, value.env, f"headers.{name}") for name, value in self.headers.items()}
         return HttpLookup(self.url, values=self.values, headers=headers)
 
 
@@ -111,7 +111,7 @@ def read_lookups(source: Source, environment: Mapping[str, str] | None = None) -
     if source is None:
         return Lookups({})
     if isinstance(source, Mapping):
-        if source and not any(isinstance(each, Mapping | str) for each in source.values()):
+        if all(isinstance(getattr(each, "needs", None), frozenset) for each in source.values()):
             return Lookups(source)
         return _ready(source, Places(), "", os.environ if environment is None else environment)
     file = Path(source)
@@ -157,17 +157,17 @@ def _ready(data: Any, places: Places, file: str, environment: Mapping[str, str])
     return Lookups(ready, deadline=read.deadline, settings=settings)
 
 
-def _from(environment: Mapping[str, str], name: str) -> str:
+def _from(environment: Mapping[str, str], name: str, place: str) -> str:
     try:
         return environment[name]
     except KeyError:
-        raise ConfigurationError(f"the environment variable {name} isn't set") from None
+        raise ConfigurationError(f"{place}: the environment variable {name} isn't set") from None
 
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of the file, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "lookups.yaml of preaction serve",
         **LookupsFile.model_json_schema(),
+        "title": "lookups.yaml of preaction serve",
     }

@@ -24,8 +24,7 @@ def serve(
 ) -> None:
     """Publish a pack and serve it. When ready, print one line of JSON with the origin (and the dev keys)."""
     with needs_authority():
-        from preaction.authority import LocalAuthority
-        from preaction.authority.lookups_file import read_lookups
+        from preaction.authority import LocalAuthority, read_lookups
         from preaction.authority.serve import is_loopback, serve_forever
 
     if dev_keys and not is_loopback(host):
