@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from authority.asking import evidence
+from authority.conftest import Clock
 from authority.packs import HELPDESK
 from preaction.authority import LocalAuthority, upgrades
 from preaction.authority.storage import CHECKS, EXECUTIONS, Storage
@@ -77,7 +78,10 @@ def test_what_was_decided_still_holds(old: Path, opened: Callable[..., LocalAuth
     assert again["executionId"] == ids[1]
 
 
-def test_old_rows_are_chained_and_new_ones_after_them(old: Path, opened: Callable[..., LocalAuthority]) -> None:
+def test_old_rows_are_chained_and_new_ones_after_them(
+    old: Path, opened: Callable[..., LocalAuthority], clock: Clock
+) -> None:
+    clock.forward(days=1)
     authority = opened(HELPDESK, old)
     authority.decide("triage-ticket", entity_id="HC-9", evidence=evidence())
     rows = executions(authority)
