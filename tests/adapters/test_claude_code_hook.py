@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
 from adapters.contract import BODY, CHECK, DECIDE, OTHER, REPLY, SESSION, TICKET, Desk
 from preaction.adapters._bridge import FAILED
 from preaction.adapters.claude_code_hook import EVENTS, LOST, answer, names_of, settings
 from preaction.authority import LocalAuthority
+from preaction.cli.app import app
 from preaction.errors import MisuseError
 from preaction.stores.memory import MemoryStore
 from preaction.stores.sqlite import SQLiteStore
@@ -221,19 +223,11 @@ def rules(tmp_path: Path, authority: tuple[LocalAuthority, str]) -> Path:
     return path
 
 
-def ran(
-    rules: Path, given: object, *options: str, key: str = "", shell: bool = False
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from preaction.cli import main; main()", "hook", "--rules", str(rules), *options]
-    return subprocess.run(
-        command,
-        input=given if isinstance(given, str) else json.dumps(given),
-        env={**os.environ, "DESK_KEY": key},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+def ran(rules: Path, given: object, *options: str, key: str = "") -> Result:
+    """The command, in this process."""
+    text = given if isinstance(given, str) else json.dumps(given)
+    arguments = ["hook", "--rules", str(rules), *options]
+    return CliRunner().invoke(app, arguments, input=text.encode("utf-8", "surrogateescape"), env={"DESK_KEY": key})
 
 
 def event(name: str, tool: str, **more: Any) -> dict[str, Any]:
@@ -246,7 +240,7 @@ def test_the_command_denies_and_allows_over_a_real_authority(
     local, _ = authority
     call = event("PreToolUse", REPLY, tool_input=CALL)
     first = ran(rules, call, key=local.agent_key)
-    assert first.returncode == 0, first.stderr
+    assert first.exit_code == 0, first.stderr
     denial = json.loads(first.stdout)["hookSpecificOutput"]
     assert denial["permissionDecision"] == "deny"
     assert denial["permissionDecisionReason"].startswith("Denied, nothing was done: no decision")
@@ -255,9 +249,9 @@ def test_the_command_denies_and_allows_over_a_real_authority(
     for tool, result in ((DECIDE, decision), (CHECK, check)):
         for given in (event("PostToolUse", tool, tool_response=json.dumps(result)), event("PostToolBatch", "")):
             done = ran(rules, given, key=local.agent_key)
-            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+            assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     allowed = ran(rules, call, key=local.agent_key)
-    assert (allowed.returncode, allowed.stdout, allowed.stderr) == (0, "", "")
+    assert (allowed.exit_code, allowed.stdout, allowed.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize(
@@ -265,7 +259,7 @@ def test_the_command_denies_and_allows_over_a_real_authority(
 )
 def test_what_is_no_event_blocks(rules: Path, text: str) -> None:
     done = ran(rules, text, key="fsp_agent_1")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith("preaction: ")
 
@@ -282,9 +276,21 @@ def test_what_is_no_event_blocks(rules: Path, text: str) -> None:
 def test_rules_that_cannot_be_right_block_and_say_where(rules: Path, old: str, new: str, why: str) -> None:
     rules.write_text(rules.read_text().replace(old, new))
     done = ran(rules, event("PreToolUse", REPLY, tool_input=CALL), key="fsp_agent_1")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert why in done.stderr
     assert str(rules) in done.stderr
+
+
+def test_as_a_process_it_blocks_with_exit_code_2_and_denies_with_0(rules: Path) -> None:
+    command = [sys.executable, "-c", "from preaction.cli import main; main()", "hook", "--rules", str(rules)]
+    call = json.dumps(event("PreToolUse", REPLY, tool_input=CALL))
+    for text, status in (("{bad", 2), (call, 0)):
+        done = subprocess.run(
+            command, input=text, env={**os.environ, "DESK_KEY": "fsp_agent_1"}, capture_output=True, text=True,
+            check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == status, done.stderr
+        assert bool(done.stdout) is (status == 0)
 
 
 def test_an_authority_that_is_away_denies(rules: Path) -> None:
@@ -312,7 +318,7 @@ app()
 
 def test_the_printed_settings_name_every_event_and_block_on_any_failure(rules: Path) -> None:
     done = ran(rules, "", "--print-config")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     hooks = json.loads(done.stdout)["hooks"]
     assert tuple(hooks) == EVENTS
     commands = {hook["command"] for entries in hooks.values() for entry in entries for hook in entry["hooks"]}
@@ -326,7 +332,7 @@ def test_the_printed_settings_name_every_event_and_block_on_any_failure(rules: P
 def test_settings_need_a_store_too(rules: Path) -> None:
     rules.write_text(rules.read_text().replace("store: {sqlite: sessions.db}", ""))
     done = ran(rules, "", "--print-config")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.exit_code, done.stdout) == (2, "")
 
 
 def test_the_example_and_the_page_are_rules_that_the_hook_takes(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def hook(
         raise
     except Exception as error:  # noqa: BLE001
         fail(f"preaction: the hook failed, and nothing was done: {type(error).__name__}")
+    finally:
+        watch.cancel()
     if answered is not None:
         say(json.dumps(answered))
 
