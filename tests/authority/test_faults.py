@@ -261,3 +261,21 @@ def test_a_server_restarted_under_load_loses_nothing_that_was_answered(own: tupl
     assert refused
     assert set(answered) <= set(whole(authority))
     decide(authority, "HC-last")
+
+
+@pytest.mark.parametrize("kind", ["postgresql"])
+def test_a_server_that_stands_still_in_a_transaction_loses_its_turn(
+    opened: Callable[..., LocalAuthority], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    awake = opened(HELPDESK)
+    monkeypatch.setitem(databases._POSTGRES_SETTINGS, "idle_in_transaction_session_timeout", "500ms")
+    still = opened(HELPDESK)
+    made: list[str] = []
+
+    def stand() -> None:
+        with still._storage.writing():
+            made.append(decide(awake))
+
+    with pytest.raises(Refused, match="503"):
+        stand()
+    assert whole(still) == made
