@@ -32,6 +32,8 @@ _NAVIGATION: Final = (
     ("/console/releases", "Releases"),
     ("/console/keys", "Keys"),
 )
+_INSIDE: Final = {"/": "/console/decisions", "/console/releases": "/console/changes"}
+"""Pages of the navigation → where the pages below them start, when that isn't their own path."""
 
 
 def console_routes(desk: Desk, clock: Callable[[], datetime]) -> list[Route]:
@@ -77,8 +79,8 @@ class _Console:
 
     def sign_in_form(self, request: Request) -> Response:
         """The form, and the cookie that ties it to this browser."""
-        secret = guard.cookie_of(request, guard.FORM) or guard.new_secret()
-        return self._sign_in_page(request, secret)
+        secret = guard.cookie_of(request, guard.FORM)
+        return self._sign_in_page(request, secret if guard.is_secret(secret) else guard.new_secret())
 
     async def sign_in(self, request: Request) -> Response:
         """Open a session for an operator's key, and end the one that the browser had."""
@@ -123,6 +125,7 @@ class _Console:
             "title": page.title,
             "visitor": visitor,
             "navigation": _NAVIGATION if visitor else (),
+            "inside": _INSIDE,
             "here": request.url.path,
             "css": _CSS,
             "sign_in": SIGN_IN,

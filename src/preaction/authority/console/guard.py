@@ -4,9 +4,11 @@ Nothing here trusts a proxy's headers. Whether a cookie is `Secure` hangs on the
 HTTP is for loopback only, and there a browser would not send a `Secure` cookie back.
 """
 
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hmac import compare_digest
+from time import monotonic
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
@@ -38,6 +40,7 @@ FORM: Final = "preaction_form"
 MAX_FORM: Final = 4096
 FORGET_S: Final = 60
 _FAILURES: Final = 10
+_SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class Attempts:
@@ -46,8 +49,8 @@ class Attempts:
     A key has 256 random bits: this keeps guessing from costing the server anything, no more.
     """
 
-    def __init__(self) -> None:
-        self._failed: TTLCache[str, int] = TTLCache(maxsize=10_000, ttl=FORGET_S)
+    def __init__(self, timer: Callable[[], float] = monotonic) -> None:
+        self._failed: TTLCache[str, int] = TTLCache(maxsize=10_000, ttl=FORGET_S, timer=timer)
 
     def refuse_too_many(self, address: str) -> None:
         """429 for an address that failed too often."""
@@ -62,6 +65,11 @@ class Attempts:
 def new_secret() -> str:
     """What a browser without a session is known by: 256 random bits."""
     return secrets.token_urlsafe(32)
+
+
+def is_secret(value: str) -> bool:
+    """Whether a cookie holds what `new_secret` may have made."""
+    return _SECRET.fullmatch(value) is not None
 
 
 def cookie_of(request: Request, name: str) -> str:

@@ -106,6 +106,17 @@ def releases(desk: Desk, caller: Caller, _query: Query, _path: Query) -> Page:
     return Page("releases.html", "Releases", {"items": desk.operators.releases(caller, caller.pack)})
 
 
+def changes(desk: Desk, caller: Caller, query: Query, _path: Query) -> Page:
+    """What one release says otherwise than another, in words."""
+    given = _given(query, "release", "since")
+    versions = [each.release for each in desk.operators.releases(caller, caller.pack)]
+    if not versions:
+        raise not_found()
+    since = {"since": given["since"]} if "since" in given else {}
+    found = desk.operators.changes(caller, caller.pack, given.get("release") or versions[0], since)
+    return Page("changes.html", f"Changes in {found.release}", {"found": found, "versions": versions})
+
+
 def keys(desk: Desk, caller: Caller, _query: Query, _path: Query) -> Page:
     """The pack's keys: never a key, never a hash."""
     return Page("keys.html", "Keys", {"items": desk.keyring.listed(caller), "own": caller.key_id})
@@ -123,6 +134,7 @@ PATHS: Final[Mapping[str, View]] = {
     "/console/output-checks/{id}": output_check,
     "/console/verdicts": verdicts,
     "/console/releases": releases,
+    "/console/changes": changes,
     "/console/keys": keys,
     "/console/{rest:path}": nowhere,
 }
