@@ -18,8 +18,9 @@ import pytest
 from authority.asking import REPLY, evidence
 from authority.packs import HELPDESK
 from preaction.authority import LocalAuthority
-from preaction.authority.receipts import new_signer, signer_at
+from preaction.authority.receipts import new_signer
 from preaction.authority.serve import is_loopback
+from preaction.authority.signing_keys import SigningKeys
 from preaction.errors import AuthorityError, ConfigurationError
 
 DECISIONS = "/v0/jobs/triage-ticket/decisions"
@@ -170,7 +171,7 @@ def test_of_two_that_start_at_once_the_first_key_is_the_one(tmp_path: Path) -> N
 
     def begin(_number: int) -> str:
         start.wait()
-        return signer_at(tmp_path / "a.db-key", create=True).kid
+        return SigningKeys(tmp_path / "a.db-key", create=True).signer.kid
 
     with ThreadPoolExecutor(6) as pool:
         assert len(set(pool.map(begin, range(6)))) == 1

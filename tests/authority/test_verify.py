@@ -79,7 +79,7 @@ def test_time_alone_breaks_no_receipt(helpdesk: LocalAuthority, billing: dict[st
 
 
 def test_a_receipt_is_a_signature_over_the_canonical_record(helpdesk: LocalAuthority, billing: dict[str, Any]) -> None:
-    jwks: Any = storage_of(helpdesk).signer.jwks()
+    jwks: Any = storage_of(helpdesk).jwks()
     keys = KeySet.import_key_set(jwks)
     opened = jws.deserialize_compact(billing["receipt"], keys, algorithms=["Ed25519"])
     assert opened.headers()["typ"] == "preaction-receipt+jws"

@@ -36,6 +36,7 @@ from preaction.wire import strict_json
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
+_FRESH: Final = {"Cache-Control": "no-cache"}
 _TITLES: Final = {404: not_found().problem.title, 405: "This path isn't asked that way."}
 
 
@@ -45,7 +46,7 @@ def build_app(storage: Storage, service: Service, operators: Operators, keyring:
     routes += [
         Route("/mcp", _Mcp(service, keyring, distant=storage.distant)),
         _document("/openapi.json", document()),
-        _document("/.well-known/jwks.json", storage.signer.jwks()),
+        _jwks(storage),
         _document("/healthz", {"status": "ok"}),
     ]
     routes += console_routes(Desk(storage, service, operators, keyring), service.clock)
@@ -182,9 +183,20 @@ def _document(path: str, content: Mapping[str, Any]) -> Route:
     text = json.dumps(content, ensure_ascii=False).encode()
 
     async def endpoint(_request: Request) -> Response:
-        return Response(text, headers={"Cache-Control": "no-cache"}, media_type="application/json")
+        return Response(text, headers=_FRESH, media_type="application/json")
 
     return Route(path, endpoint, methods=["GET"])
+
+
+def _jwks(storage: Storage) -> Route:
+    async def endpoint(_request: Request) -> Response:
+        try:
+            keys = await _run(storage.distant, storage.jwks)
+        except Refused as refused:
+            return _refusal(refused)
+        return Response(json.dumps(keys), headers=_FRESH, media_type="application/json")
+
+    return Route("/.well-known/jwks.json", endpoint, methods=["GET"])
 
 
 def _failed(_request: Request, _error: Exception) -> Response:

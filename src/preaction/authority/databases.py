@@ -25,7 +25,7 @@ WAIT_S: Final = 10
 
 _LOCK: Final = 0x707265616374  # "preact"; shared by all servers of one database, and by nothing else in it
 _POSTGRES_LIMITS: Final[Mapping[str, str]] = {"connect_timeout": "5", "tcp_user_timeout": "10000"}
-_POSTGRES_SETTINGS: Final[Mapping[str, str]] = {
+_POSTGRES_SETTINGS: Final[dict[str, str]] = {
     "application_name": "preaction",
     "statement_timeout": "30s",
     # A server that is stopped in the middle of a transaction must not keep the lock from all others.
@@ -44,6 +44,8 @@ class Database:
     writer: sa.Engine
     begin: str
     """What begins a writing transaction, and waits for its turn."""
+    snapshot: str
+    """What begins a transaction that reads one state of the database."""
     tidy: Sequence[str]
     """What makes the disk forget rows that were deleted from `{tables}`."""
     key: Path | None
@@ -67,10 +69,15 @@ def open_database(url: str | None, key: Path | None) -> Database:
     raise ConfigurationError("the database is named by a URL such as sqlite:///decisions.db or postgresql://host/name")
 
 
+def is_there(url: str | None) -> bool:
+    """False for a file of SQLite's that doesn't exist, and would be made by opening it."""
+    return url is None or not url.startswith("sqlite:///") or Path(url.removeprefix("sqlite:///")).is_file()
+
+
 def _memory() -> Database:
     engine = _sqlite("sqlite://", "PRAGMA secure_delete=ON", poolclass=StaticPool)
     # Its one connection can't be shared by two threads at once.
-    return Database(engine, engine, "BEGIN IMMEDIATE", (), None, threading.RLock(), distant=False)
+    return Database(engine, engine, "BEGIN IMMEDIATE", "BEGIN", (), None, threading.RLock(), distant=False)
 
 
 def _file(path: str, key: Path | None) -> Database:
@@ -82,9 +89,8 @@ def _file(path: str, key: Path | None) -> Database:
     pragmas = "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA secure_delete=ON"
     engine = _sqlite(f"sqlite:///{file}", *pragmas, pool_size=8, max_overflow=56, pool_timeout=WAIT_S)
     key = key or file.with_name(file.name + "-key")
-    return Database(
-        engine, engine, "BEGIN IMMEDIATE", ("PRAGMA wal_checkpoint(TRUNCATE)",), key, nullcontext(), distant=False
-    )
+    tidy = ("PRAGMA wal_checkpoint(TRUNCATE)",)
+    return Database(engine, engine, "BEGIN IMMEDIATE", "BEGIN", tidy, key, nullcontext(), distant=False)
 
 
 def _sqlite(url: str, *pragmas: str, **pool: Any) -> sa.Engine:
@@ -116,7 +122,8 @@ def _server(text: str, key: Path | None) -> Database:
         raise ConfigurationError("PostgreSQL needs its driver: pip install 'preaction[postgres]'") from None
     begin = f"BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SELECT pg_advisory_xact_lock({_LOCK})"
     tidy = "SET statement_timeout = 0", "VACUUM {tables}", "SET statement_timeout = '30s'"
-    return Database(reader, writer, begin, tidy, key, nullcontext(), distant=True)
+    snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+    return Database(reader, writer, begin, snapshot, tidy, key, nullcontext(), distant=True)
 
 
 def _postgres(url: sa.URL, *, pool_size: int, max_overflow: int) -> sa.Engine:

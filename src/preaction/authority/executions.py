@@ -8,6 +8,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from preaction.authority.decide import Ruling, case_key, check_key_length, decide, derived_id
+from preaction.authority.head import advance, head
 from preaction.authority.keys import Caller
 from preaction.authority.records import new_id
 from preaction.authority.refusal import not_found, wrong
@@ -97,10 +98,11 @@ def write_down(
 ) -> Decision:
     """Decide, compared with what was decided `before`, and store the decision with its receipt; within `writing`."""
     ruling = decide(job, request, now, before)
-    last, previous = storage.last(connection, EXECUTIONS)
+    last = head(storage, connection)
     record = {
         "executionId": new_id("exe", now),
-        "number": last + 1,
+        "number": last["number"] + 1,
+        "previous": last["digest"],
         "pack": release.pack,
         "job": job.name,
         "release": release.version,
@@ -113,8 +115,9 @@ def write_down(
         "keyId": caller.key_id,
     }
     signed = storage.records.new(record)
-    row = {**_columns(record, case_key(job, case.id), now), "previous": previous, **signed}
-    storage.insert(connection, EXECUTIONS, row)
+    columns = {**columns_of(record), **signed, "case_key": case_key(job, case.id), "revoked_at": None}
+    storage.insert(connection, EXECUTIONS, columns)
+    advance(storage, connection, last, record["number"], signed["digest"])
     return _decision(record, job, case, ruling, signed["receipt"])
 
 
@@ -146,8 +149,9 @@ def column_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _columns(record: Mapping[str, Any], key: str, now: datetime) -> dict[str, Any]:
-    return {
+def columns_of(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a row that say what its record says; `previous` isn't among them for a record of schema 1."""
+    found = {
         "id": record["executionId"],
         "number": record["number"],
         "pack": record["pack"],
@@ -155,13 +159,12 @@ def _columns(record: Mapping[str, Any], key: str, now: datetime) -> dict[str, An
         "release": record["release"],
         "release_digest": record["releaseDigest"],
         "case_id": record["case"]["id"],
-        "case_key": key,
         "identity": record["case"]["identity"],
         "status": record["ruling"]["status"],
         "outcome": record["ruling"]["outcome"],
-        "decided_at": column_time(now),
-        "revoked_at": None,
+        "decided_at": column_time(read_time(record["decidedAt"])),
     }
+    return {**found, "previous": record["previous"]} if "previous" in record else found
 
 
 def _decision(record: Mapping[str, Any], job: ReadyJob, case: Case, ruling: Ruling, receipt: str) -> Decision:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from preaction.authority import executions
 from preaction.authority.changes import diff, may_grow
+from preaction.authority.head import count_revocation
 from preaction.authority.keys import Caller
 from preaction.authority.refusal import Refused, invalid, not_found
 from preaction.authority.release import Known, Release, lookup_errors, read_release
@@ -109,6 +110,7 @@ class Operators:
             if row["revoked_at"] is None:
                 row["revoked_at"] = write_time(self._clock())
                 self._storage.replace(connection, EXECUTIONS, row)
+                count_revocation(self._storage, connection)
         return _summary(execution.record, revoked=True)
 
     def executions(self, caller: Caller, query: Mapping[str, str]) -> ExecutionPage:

@@ -87,7 +87,7 @@ def _remove(storage: Storage, connection: sa.Connection, rows: list[Row], now: d
     whole = [row for row in rows if storage.intact(EXECUTIONS, row)]
     removed = Removed(executions=len(whole), altered=len(rows) - len(whole))
     for row in whole:
-        kept: dict[str, Any] = {name: row[name] for name in ("id", "number", "previous", "digest")}
+        kept: dict[str, Any] = {name: row[name] for name in ("id", "number", "previous", "digest", "revoked_at")}
         storage.insert(connection, REMOVED, {**kept, "removed_at": write_time(now)})
     ids = [row["id"] for row in whole]
     removed.output_checks = connection.execute(sa.delete(CHECKS).where(CHECKS.c.execution_id.in_(ids))).rowcount

@@ -7,24 +7,26 @@ Writers take their turn at once, before they read (see `databases`), so what the
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hmac import compare_digest
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
-from preaction.authority.databases import open_database
-from preaction.authority.receipts import new_signer, signer_at
+from preaction.authority.databases import is_there, open_database
+from preaction.authority.receipts import Signer
 from preaction.authority.records import Records
 from preaction.authority.refusal import Refused
+from preaction.authority.signing_keys import WAITING, SigningKeys
 from preaction.authority.tables import (
     ANSWERS,
+    CHAIN,
     CHECKS,
     EXECUTIONS,
     KEYS,
     METADATA,
     RELEASES,
     REMOVED,
+    RESEALED,
     SCHEMA,
     SCHEMA_VERSION,
     sealed,
@@ -48,21 +50,22 @@ _LAST: Final = {
 class Storage:
     """One database. `reading` and `writing` give a connection; the other methods take one."""
 
-    def __init__(self, url: str | None, signing_key: Path | None = None) -> None:
-        """Open, and create what is missing.
+    def __init__(self, url: str | None, signing_key: Path | None = None, *, create: bool = True) -> None:
+        """Open, and create what is missing, unless `create` is False.
 
         `url` is `sqlite:///decisions.db` or `postgresql://host/name`; None keeps everything in memory. `signing_key`
         is the file of the key, made with a new database; by default it stands beside SQLite's file.
         """
+        if not create and not is_there(url):
+            raise ConfigurationError("there is no such database")
         self._database = open_database(url, signing_key)
         dialect = self._database.reader.dialect
         self._raw_error: type[Exception] = dialect.loaded_dbapi.Error
         self._errors = (sa.exc.DBAPIError, sa.exc.TimeoutError, self._raw_error)
         self._texts: dict[sa.Select[Any], tuple[str, Sequence[str] | None, Mapping[str, Any]]] = {}
         try:
-            key = self._database.key
-            self.signer = new_signer() if key is None else signer_at(key, create=self._is_new())
-            self.records = Records(self.signer)
+            self.keys = self._signing_keys(create)
+            self.records = Records(self.keys, self._notice)
             self._open_schema()
         except Refused as refused:
             self.close()
@@ -76,6 +79,16 @@ class Storage:
         """Whether the database is another machine's, so that no event loop should wait for it."""
         return self._database.distant
 
+    @property
+    def signer(self) -> Signer:
+        """The key that signs and seals now."""
+        return self.keys.signer
+
+    def jwks(self) -> dict[str, Any]:
+        """The public keys as a JWK set, those that other servers made meanwhile as well."""
+        self._notice()
+        return self.keys.jwks()
+
     def close(self) -> None:
         """Close all connections."""
         self._database.reader.dispose()
@@ -88,12 +101,26 @@ class Storage:
             yield connection
 
     @contextmanager
+    def snapshot(self) -> Iterator[sa.Connection]:
+        """`reading`, where all statements see one state of the database, and any text can be read."""
+        with self.reading() as connection:
+            raw: Any = connection.connection.dbapi_connection
+            connection.exec_driver_sql(self._database.snapshot)
+            if connection.dialect.name == "sqlite":  # whoever alters a row may leave what is no text
+                raw.text_factory = _any_text
+            try:
+                yield connection
+            finally:
+                raw.text_factory = str
+
+    @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """One transaction, while nobody else writes; kept when the block ends and undone when it raises."""
         with self._changing() as connection:
             found = self.one(connection, _SCHEMA)
             if found is None or found["version"] != SCHEMA_VERSION:
                 raise Refused(503, "A newer server upgraded the database; this one no longer writes to it.")
+            self._adopt(found["kid"])
             yield connection
 
     def tidy(self, *tables: sa.Table) -> None:
@@ -115,21 +142,20 @@ class Storage:
 
     def insert(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> Row:
         """Add a row and give it back as it will be read, with its seal."""
-        sealed = {**row, "seal": self._seal(table, row)}
+        sealed = {**row, "seal": self.signer.seal(_values(table, row))}
         connection.execute(table.insert(), sealed)
         return sealed
 
-    def replace(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> None:
-        """Write the row of that `id` again, newly sealed."""
-        values = {**row, "seal": self._seal(table, row)}
-        connection.execute(table.update().where(table.c.id == row["id"]).values(values))
+    def replace(
+        self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any], signer: Signer | None = None
+    ) -> None:
+        """Write the row of that primary key again, newly sealed, by another key than the current one if it's given."""
+        values = {**row, "seal": (signer or self.signer).seal(_values(table, row))}
+        connection.execute(table.update().where(*(key == row[key.name] for key in table.primary_key)).values(values))
 
     def intact(self, table: sa.Table, row: Mapping[str, Any]) -> bool:
         """Whether every column of a row that was read is as it was written."""
-        try:
-            return compare_digest(self._seal(table, row), row["seal"])
-        except TypeError:
-            return False
+        return self._fits(table, row) or (self._notice() and self._fits(table, row))
 
     def last(self, connection: sa.Connection, table: sa.Table) -> tuple[int, str]:
         """Number and digest of the row written last, or (0, ""); within `writing` nobody adds another meanwhile."""
@@ -166,8 +192,31 @@ class Storage:
         if connection.dialect.is_disconnect(error, raw, None):  # type: ignore[arg-type]
             connection.invalidate(error)
 
-    def _seal(self, table: sa.Table, row: Mapping[str, Any]) -> str:
-        return self.signer.seal([table.name, *(row[name] for name in _COLUMNS[table.name])])
+    def _fits(self, table: sa.Table, row: Mapping[str, Any]) -> bool:
+        number = row["number"] if table in (EXECUTIONS, REMOVED) else None
+        try:
+            return self.keys.fits(row["seal"], _values(table, row), number=number, retired=table not in RESEALED)
+        except TypeError:
+            return False
+
+    def _notice(self) -> bool:
+        """Whether another server changed the signing key meanwhile; 503 when this one can't get the new one."""
+        with self.reading() as connection:
+            found = self.one(connection, _SCHEMA)
+        return found is not None and self._adopt(found["kid"])
+
+    def _adopt(self, kid: str) -> bool:
+        """Take the key that the database names; with False when it was taken before."""
+        if kid == self.signer.kid:
+            return False
+        try:
+            taken = self.keys.adopt(kid)
+        except ConfigurationError as error:
+            _LOG.error("%s", error)
+            taken = False
+        if not taken:
+            raise Refused(503, WAITING)
+        return True
 
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:
@@ -193,6 +242,12 @@ class Storage:
             _LOG.error("the database failed: %s", type(getattr(error, "orig", error)).__name__)
             raise Refused(503, "The database did not answer.") from None
 
+    def _signing_keys(self, create: bool) -> SigningKeys:
+        new = self._is_new()
+        if new and not create:
+            raise ConfigurationError("the database has no tables of an authority")
+        return SigningKeys(self._database.key, create=new)
+
     def _is_new(self) -> bool:
         with self.reading() as connection:
             return not sa.inspect(connection).has_table(SCHEMA.name)
@@ -203,17 +258,26 @@ class Storage:
             if not sa.inspect(connection).has_table(SCHEMA.name):
                 METADATA.create_all(connection)
                 connection.execute(SCHEMA.insert(), {"version": SCHEMA_VERSION, "kid": self.signer.kid})
+                self.insert(connection, CHAIN, {"id": "head", "number": 0, "digest": "", "revoked": 0})
                 return
             found = connection.execute(_SCHEMA).one()
             if not 1 <= found.version <= SCHEMA_VERSION:
                 raise ConfigurationError(
                     f"the database has schema {found.version}; this version knows 1 to {SCHEMA_VERSION}"
                 )
-            if found.kid != self.signer.kid:
+            if not self.keys.adopt(found.kid):
                 raise ConfigurationError("the signing key beside this database belongs to another one")
             if found.version < SCHEMA_VERSION:
                 upgrade(connection, self.signer, found.version)
                 _LOG.warning("the database was upgraded from schema %d to %d", found.version, SCHEMA_VERSION)
+
+
+def _any_text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _values(table: sa.Table, row: Mapping[str, Any]) -> list[object]:
+    return [table.name, *(row[name] for name in _COLUMNS[table.name])]
 
 
 _COLUMNS: Final[dict[str, Sequence[str]]] = {table.name: sealed(table) for table in METADATA.tables.values()}

@@ -39,6 +39,7 @@ RELEASES: Final = _table(
     _text("digest"),
     _text("content"),
     _text("published_at"),
+    sa.Index("releases_pack", "pack", "number"),
 )
 KEYS: Final = _table(
     "keys",
@@ -79,9 +80,13 @@ REMOVED: Final = _table(
     _number("number", unique=True),
     _text("previous"),
     _text("digest"),
+    _text("revoked_at", null=True),
     _text("removed_at"),
 )
 """What retention leaves of an execution: its place in the chain. The last of the chain is never removed."""
+
+CHAIN: Final = _table("chain", _text("id", key=True), _number("number"), _text("digest"), _number("revoked"))
+"""One row, `head`: number and digest of the newest execution, and how many executions were ever revoked."""
 
 CHECKS: Final = _table(
     "output_checks",
@@ -120,6 +125,10 @@ SESSIONS: Final = _table("sessions", _text("id", key=True), _text("key_id"), _te
 
 ANSWERS: Final = _table("answers", _text("id", key=True), _text("request"), _text("answer"), _text("created_at"))
 """First answers to requests with an idempotency key."""
+
+
+RESEALED: Final = RELEASES, KEYS, SESSIONS, CHAIN
+"""Tables with few rows, all sealed anew when the signing key changes: no retired key's seal counts there."""
 
 
 def sealed(table: sa.Table) -> Sequence[str]:

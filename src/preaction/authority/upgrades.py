@@ -15,8 +15,10 @@ import sqlalchemy as sa
 
 from preaction.authority.receipts import Signer
 from preaction.authority.tables import (
+    CHAIN,
     CHECKS,
     EXECUTIONS,
+    RELEASES,
     REMOVED,
     SCHEMA,
     SCHEMA_VERSION,
@@ -30,7 +32,7 @@ Step: TypeAlias = Callable[[sa.Connection, Signer], None]
 _BROKEN: Final = "broken before the upgrade"
 _BATCH: Final = 500
 
-_NEW_IN_2: Final = (EXECUTIONS, REMOVED, VERDICTS, SESSIONS)
+_NEW_IN_2: Final = (EXECUTIONS, REMOVED, CHAIN, VERDICTS, SESSIONS)
 
 
 def upgrade(connection: sa.Connection, signer: Signer, found: int) -> None:
@@ -49,24 +51,26 @@ def _chain_executions(connection: sa.Connection, signer: Signer) -> None:
     connection.exec_driver_sql("ALTER TABLE executions RENAME TO executions_1")
     for table in _NEW_IN_2:
         table.create(connection)
-    for index in CHECKS.indexes:
+    for index in (*CHECKS.indexes, *RELEASES.indexes):
         index.create(connection)
     old = [name for name in sealed(EXECUTIONS) if name != "previous"]
     rows = connection.exec_driver_sql(f"SELECT {', '.join(old)}, seal FROM executions_1 ORDER BY number")  # noqa: S608 - names of ours
-    previous = ""
+    number, previous, revoked = 0, "", 0
     for batch in rows.mappings().partitions(_BATCH):
         chained: list[dict[str, Any]] = []
         for row in batch:
             whole = compare_digest(_seal(signer, old, dict(row)).encode(), row["seal"].encode())
             new = {**row, "previous": previous}
             chained.append({**new, "seal": _seal(signer, sealed(EXECUTIONS), new) if whole else _BROKEN})
-            previous = row["digest"]
+            number, previous, revoked = row["number"], row["digest"], revoked + (row["revoked_at"] is not None)
         connection.execute(EXECUTIONS.insert(), chained)
     connection.exec_driver_sql("DROP TABLE executions_1")
+    head = {"id": "head", "number": number, "digest": previous, "revoked": revoked}
+    connection.execute(CHAIN.insert(), {**head, "seal": _seal(signer, sealed(CHAIN), head, "chain")})
 
 
-def _seal(signer: Signer, names: Sequence[str], row: Mapping[str, Any]) -> str:
-    return signer.seal(["executions", *(row[name] for name in names)])
+def _seal(signer: Signer, names: Sequence[str], row: Mapping[str, Any], table: str = "executions") -> str:
+    return signer.seal([table, *(row[name] for name in names)])
 
 
 STEPS: Final[Mapping[int, Step]] = {2: _chain_executions}
