@@ -22,6 +22,7 @@ def conformance(
     samples: Annotated[
         Path | None, typer.Option(help="What decides, and which texts pass: a YAML or JSON file.")
     ] = None,
+    line: Annotated[list[str] | None, typer.Option(help="A line to check; all, when left out.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Decide, check and revoke nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -41,7 +42,7 @@ def conformance(
     with told():
         known = Samples() if samples is None else read_samples(samples)
         where = str(read_origin(origin))
-        report = examine(where, keys, jobs=job or (), samples=known, read_only=read_only)
+        report = examine(where, keys, jobs=job or (), samples=known, lines=line or (), read_only=read_only)
     if as_json:
         say(report.as_json())
     else:

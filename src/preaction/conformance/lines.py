@@ -65,12 +65,17 @@ def read(reply: Reply, model: type[M], wanted: int = 200) -> M:
         raise Differs(difference)
     if reply.media_type != "application/json":
         raise Differs(f"{reply.asked}: the media type is {reply.media_type or 'missing'} instead of application/json")
+    return part(reply.asked, reply.body, model)
+
+
+def part(what: str, value: Any, model: type[M]) -> M:
+    """A part of an answer as a model of the wire."""
     try:
-        return model.model_validate(reply.body)
+        return model.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
-        raise Differs(f"{reply.asked}: {place or 'the body'}: {first['msg']}") from None
+        raise Differs(f"{what}: {place or 'the body'}: {first['msg']}") from None
 
 
 def there(reply: Reply, *names: str) -> Differences:

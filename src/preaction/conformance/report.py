@@ -1,7 +1,7 @@
 """All lines put together: which ones hold, differ, or couldn't be checked."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -46,19 +46,25 @@ def examine(
     *,
     jobs: Sequence[str] = (),
     samples: Samples | None = None,
+    lines: Collection[str] = (),
     read_only: bool = False,
 ) -> Report:
-    """Check every line, for each of `jobs` (by default all that the agent's key may use).
+    """Check every line, or those named in `lines`, for each of `jobs` (by default all that the agent's key may use).
 
     `keys` has the agent's, and may have the operator's and another tenant's agent's. With `read_only` nothing is
-    decided, checked or revoked. Raises `ConfigurationError` when the authority can't be asked at all.
+    decided, checked or revoked. Raises `ConfigurationError` for a line that there isn't, and when the authority can't
+    be asked at all.
     """
+    if unknown := set(lines) - {each.name for each in LINES}:
+        raise ConfigurationError(f"there is no line {', '.join(sorted(unknown))}")
     asker = Asker(origin, keys)
     try:
         run = Run(asker, samples or Samples(), jobs=list(jobs))
         if not jobs:
             run.jobs = _all_jobs(asker)
-        outcomes = [each for line in all_lines() for each in _of_line(line, run, read_only)]
+        outcomes = [
+            each for line in all_lines() if not lines or line.name in lines for each in _of_line(line, run, read_only)
+        ]
     finally:
         asker.close()
     return Report(origin, outcomes, asker.decisions, asker.checks)

@@ -85,21 +85,15 @@ def new_case() -> str:
 
 def requests(description: JobDescription) -> Iterator[dict[str, Any]]:
     """Requests that may decide, made up from what a description says of its facts: `MAX_TRIES` at most."""
-    names = list(description.facts)
+    names = [name for name, schema in description.facts.items() if not _plain(schema).get("readOnly")]
     choices = [list(_values(_plain(description.facts[name]))) for name in names]
-    sources = [_source(_plain(description.facts[name])) for name in names]
     for values in islice(product(*choices), MAX_TRIES):
-        given = zip(names, values, sources, strict=True)
-        yield {"evidence": {name: {"value": value, "source": source} for name, value, source in given}}
+        given = zip(names, values, strict=True)
+        yield {"evidence": {name: {"value": value, "source": "human"} for name, value in given}}
 
 
 def _plain(schema: object) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {}
-
-
-def _source(schema: Mapping[str, Any]) -> str:
-    sources = schema.get("sources")
-    return str(sources[-1]) if isinstance(sources, list) and sources else "human"
 
 
 def _values(schema: Mapping[str, Any]) -> Iterator[Any]:

@@ -2,7 +2,7 @@
 
 from preaction.conformance.asking import path
 from preaction.conformance.describing import told_apart
-from preaction.conformance.lines import Differences, NotChecked, line, places, read, same, status, there
+from preaction.conformance.lines import Differences, NotChecked, line, part, places, read, same, status, there
 from preaction.conformance.run import Run
 from preaction.wire.models import Decision, JobDescription, OutputCheckVerification, Replay, Verification
 
@@ -85,7 +85,7 @@ def include(run: Run) -> Differences:
     if found.description is not None:
         pinned = path("jobs", decision.job, "releases", decision.release)
         alone = read(run.asker.get(pinned), JobDescription)
-        yield from same("description", JobDescription.model_validate(found.description), alone)
+        yield from same("description", part("description", found.description, JobDescription), alone)
     if found.output_checks is None:
         return
     yield from same("outputChecks of one that nobody has", found.output_checks, {})
@@ -102,7 +102,7 @@ def include(run: Run) -> Differences:
         yield "outputChecks lacks the check that was asked for"
         return
     alone_ = read(run.asker.post(path("output-checks", checked.check_id, "verify"), {}), OutputCheckVerification)
-    found_ = OutputCheckVerification.model_validate(inner)
+    found_ = part("outputChecks", inner, OutputCheckVerification)
     moment = {"verified_at": None}
     yield from same("the check in it", found_.model_copy(update=moment), alone_.model_copy(update=moment))
 
