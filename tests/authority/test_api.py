@@ -408,7 +408,7 @@ async def test_the_openapi_document_names_every_operation_and_resolves(client: C
     for reference in references(document):
         assert reference.removeprefix("#/components/schemas/") in schemas
     decide_ = document["paths"]["/v0/jobs/{job}/decisions"]["post"]
-    assert set(decide_["responses"]) == {"200", "401", "403", "404", "409", "413", "422"}
+    assert set(decide_["responses"]) == {"200", "401", "403", "404", "409", "413", "422", "429"}
     assert {each["name"] for each in decide_["parameters"]} == {"job", "Idempotency-Key"}
     assert decide_["security"] == [{"agent": []}]
     assert "evidenceFreshUntil" in json.dumps(schemas)

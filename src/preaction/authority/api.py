@@ -22,6 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from preaction.authority.console import console_routes
 from preaction.authority.console.pages import Desk
 from preaction.authority.keys import Caller, Keyring, Role
+from preaction.authority.limits import Limits
 from preaction.authority.mcp import MAX_BYTES, McpTools, installed
 from preaction.authority.openapi import document
 from preaction.authority.operations import OPERATIONS, Answer, Call, Operation, Result
@@ -29,6 +30,7 @@ from preaction.authority.operators import Operators
 from preaction.authority.refusal import Refused, invalid, not_found
 from preaction.authority.service import Service
 from preaction.authority.storage import Storage
+from preaction.authority.watch import seen
 from preaction.errors import InvalidJSON
 from preaction.mcp_tools import INSTALL
 from preaction.wire import strict_json
@@ -40,24 +42,35 @@ _FRESH: Final = {"Cache-Control": "no-cache"}
 _TITLES: Final = {404: not_found().problem.title, 405: "This path isn't asked that way."}
 
 
-def build_app(storage: Storage, service: Service, operators: Operators, keyring: Keyring) -> ASGIApp:
-    """The ASGI application: all operations, the three documents that need no key, and the console."""
-    routes = [_route(operation, service, operators, keyring, distant=storage.distant) for operation in OPERATIONS]
+def build_app(
+    storage: Storage,
+    service: Service,
+    operators: Operators,
+    keyring: Keyring,
+    limits: Limits,
+    ready: Callable[[], None],
+) -> ASGIApp:
+    """The ASGI application: all operations, what needs no key, and the console.
+
+    `ready` raises `Refused` while nothing can be decided.
+    """
+    gate = _Gate(keyring, limits, distant=storage.distant)
+    routes = [_route(operation, service, operators, gate) for operation in OPERATIONS]
     routes += [
-        Route("/mcp", _Mcp(service, keyring, distant=storage.distant)),
+        Route("/mcp", _Mcp(service, gate)),
         _document("/openapi.json", document()),
         _jwks(storage),
         _document("/healthz", {"status": "ok"}),
+        _readiness(ready),
     ]
     routes += console_routes(Desk(storage, service, operators, keyring), service.clock)
     return _Door(Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, Exception: _failed}))
 
 
-def _route(operation: Operation, service: Service, operators: Operators, keyring: Keyring, *, distant: bool) -> Route:
+def _route(operation: Operation, service: Service, operators: Operators, gate: "_Gate") -> Route:
     async def endpoint(request: Request) -> Response:
         try:
-            header = request.headers.get("authorization")
-            caller = await _run(distant, lambda: _caller(keyring, header, operation.role))
+            caller = await gate.caller(request, operation.role)
             call = Call(
                 caller,
                 request.path_params,
@@ -65,9 +78,10 @@ def _route(operation: Operation, service: Service, operators: Operators, keyring
                 await _body(request, operation),
                 request.headers.get("idempotency-key") if operation.repeatable else None,
             )
-            answer = await _run(distant or operation.blocks, lambda: operation.run(service, operators, call))
+            answer = await _run(gate.distant or operation.blocks, lambda: operation.run(service, operators, call))
         except Refused as refused:
             return _refusal(refused)
+        seen(request.scope).answered(answer.result)
         return _answer(answer)
 
     return Route(operation.path, endpoint, methods=[operation.method], name=operation.name)
@@ -81,16 +95,14 @@ async def _run(waits: bool, work: Callable[[], T]) -> T:
 class _Mcp:
     """The tools at `/mcp`: the same keys, asked for first, and the same strict JSON; the rest is `mcp`'s."""
 
-    def __init__(self, service: Service, keyring: Keyring, *, distant: bool) -> None:
-        self._keyring = keyring
-        self._distant = distant
+    def __init__(self, service: Service, gate: "_Gate") -> None:
+        self._gate = gate
         self._tools = McpTools(service)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            header = request.headers.get("authorization")
-            caller = await _run(self._distant, lambda: _caller(self._keyring, header, "agent"))
+            caller = await self._gate.caller(request, "agent")
             body = await _mcp_body(request)
         except Refused as refused:
             await _refusal(refused)(scope, receive, send)
@@ -108,13 +120,30 @@ async def _mcp_body(request: Request) -> bytes:
     return body
 
 
-def _caller(keyring: Keyring, header: str | None, role: Role) -> Caller:
+class _Gate:
+    """Who asks, before anything is read: 401, 403, and 429 for whoever asks too often."""
+
+    def __init__(self, keyring: Keyring, limits: Limits, *, distant: bool) -> None:
+        self.distant = distant
+        self._keyring = keyring
+        self._limits = limits
+
+    async def caller(self, request: Request, role: Role) -> Caller:
+        """The holder of the request's key, which is of this role."""
+        header = request.headers.get("authorization")
+        caller = await _run(self.distant, lambda: _caller(self._keyring, header))
+        seen(request.scope).key_id = caller.key_id
+        self._limits.take(caller.key_id)
+        if caller.role != role:
+            raise Refused(403, f"This path is for {role} keys.")
+        return caller
+
+
+def _caller(keyring: Keyring, header: str | None) -> Caller:
     scheme, _, key = (header or "").partition(" ")
     caller = keyring.caller(key.strip()) if scheme.lower() == "bearer" else None
     if caller is None:
         raise Refused(401, "A valid key is needed, as a bearer token.")
-    if caller.role != role:
-        raise Refused(403, f"This path is for {role} keys.")
     return caller
 
 
@@ -168,6 +197,8 @@ def _refusal(refused: Refused) -> Response:
     headers = {"Cache-Control": "no-store"}
     if refused.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if refused.retry_after_s is not None:
+        headers["Retry-After"] = str(refused.retry_after_s)
     return Response(_json(refused.problem), refused.status, headers, "application/problem+json")
 
 
@@ -177,6 +208,17 @@ def _not_routed(_request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
     return response
+
+
+def _readiness(ready: Callable[[], None]) -> Route:
+    async def endpoint(_request: Request) -> Response:
+        try:
+            await run_in_threadpool(ready)
+        except Refused as refused:
+            return _refusal(refused)
+        return Response(b'{"status": "ready"}', headers={"Cache-Control": "no-store"}, media_type="application/json")
+
+    return Route("/readyz", endpoint, methods=["GET"])
 
 
 def _document(path: str, content: Mapping[str, Any]) -> Route:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 
 from preaction.authority.api import build_app
 from preaction.authority.keys import Caller, Keyring
+from preaction.authority.limits import Limits, Rate, read_rate
 from preaction.authority.lookups import Lookups
 from preaction.authority.lookups_file import Source, read_lookups
 from preaction.authority.operators import Operators
@@ -42,9 +43,9 @@ class LocalAuthority:
     the `problem`. May be used from several threads.
     """
 
-    def __init__(self, storage: Storage, pack: str, lookups: Lookups, clock: Clock) -> None:
+    def __init__(self, storage: Storage, pack: str, lookups: Lookups, clock: Clock, rate: Rate | None = None) -> None:
         """Use `from_pack`."""
-        shelf = Shelf(storage)
+        self._shelf = shelf = Shelf(storage)
         self._lookups = lookups
         self._keyring = keyring = Keyring(storage)
         self._storage = storage
@@ -56,7 +57,9 @@ class LocalAuthority:
         self.agent_key: Final = keyring.create_passing("agent", pack)
         """For all jobs of the pack; ends with this object."""
         self.operator_key: Final = keyring.create_passing("operator", pack)
-        self.app: Final[ASGIApp] = build_app(storage, self._service, self._operators, keyring)
+        self.app: Final[ASGIApp] = build_app(
+            storage, self._service, self._operators, keyring, Limits(rate), self._ready
+        )
 
     @classmethod
     def from_pack(
@@ -67,13 +70,15 @@ class LocalAuthority:
         *,
         signing_key: str | Path | None = None,
         lookups: Source = None,
+        rate: str | Rate | None = None,
     ) -> Self:
         """Publish a pack and answer by it.
 
         `pack` is a path, or the YAML itself (a text of several lines). `db` is a URL such as `sqlite:///decisions.db`
         or `postgresql://host/name`, or the path of SQLite's file; None keeps everything in memory. `signing_key` is the
         file of the signing key, which PostgreSQL needs. `clock` gives the time, with a zone. `lookups` are what facts
-        `from: lookup` are read by: the path of a `lookups.yaml`, its content, or `Lookup` objects by name.
+        `from: lookup` are read by: the path of a `lookups.yaml`, its content, or `Lookup` objects by name. `rate`, such
+        as `50/s`, is how many requests each key may send over HTTP; None is any number.
 
         Raises `PackError` with the line and column of each error, and `ConfigurationError` for a pack that isn't
         there, a known version with other content, or a database or lookups that can't be used.
@@ -81,11 +86,12 @@ class LocalAuthority:
         with ExitStack() as opened:
             ready = read_lookups(lookups)
             opened.callback(ready.close)
+            allowed = read_rate(rate) if isinstance(rate, str) else rate
             release = read_release(pack_text(pack), ready.known)
             url = f"sqlite:///{db}" if isinstance(db, Path) else db
             storage = Storage(url, None if signing_key is None else Path(signing_key))
             opened.callback(storage.close)
-            authority = cls(storage, release.pack, ready, clock or _now)
+            authority = cls(storage, release.pack, ready, clock or _now, allowed)
             try:
                 authority._operators.keep(release)
                 authority._operators.check_current(release.pack)
@@ -106,6 +112,10 @@ class LocalAuthority:
         """Close database and lookups. Every later request raises `AuthorityError` with `kind` "closed"."""
         self._closed = True
         self._lookups.close()
+        self._storage.close()
+
+    def before_fork(self) -> None:
+        """Close the connections to the database, which two processes can't share; each opens its own again."""
         self._storage.close()
 
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> AbstractContextManager[Served]:
@@ -215,6 +225,12 @@ class LocalAuthority:
     async def areport_verdict(self, report: Mapping[str, Any], *, idempotency_key: str | None = None) -> Answer:
         """`report_verdict`, from an event loop; it waits for the disk in a thread."""
         return await to_thread.run_sync(partial(self.report_verdict, report, idempotency_key=idempotency_key))
+
+    def _ready(self) -> None:
+        """`Refused` with 503 unless the database answers and has the pack's current release."""
+        with self._storage.reading() as connection:
+            if self._closed or self._shelf.current(connection, self._agent.pack) is None:
+                raise Refused(503, "There is no current release.")
 
     def _ask(self, question: Callable[[], T]) -> T:
         if self._closed:

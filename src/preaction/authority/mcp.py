@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Send
 from preaction.authority.keys import Caller
 from preaction.authority.refusal import Refused
 from preaction.authority.service import Service
+from preaction.authority.watch import seen
 from preaction.mcp_tools import AuthorityTool, ToolRefused, build_server, refused
 from preaction.wire.models import PackRefusal
 
@@ -68,6 +69,7 @@ class McpTools:
                 model = await to_thread.run_sync(partial(self._service.decide, caller, arguments.pop("job"), arguments))
         except Refused as refusal:
             raise _as_tool_refusal(refusal) from None
+        seen(request.scope).answered(model)
         plain: Mapping[str, Any] = model.model_dump(mode="json", exclude_unset=True)
         return plain
 

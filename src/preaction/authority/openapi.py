@@ -20,6 +20,7 @@ _WORDS: Final = {
     409: "It conflicts with what is stored.",
     413: "Too large.",
     422: "Not usable; with the place of each error.",
+    429: "Too many requests of this key; `Retry-After` says when there is room again.",
 }
 
 _Mode: TypeAlias = Literal["validation", "serialization"]
@@ -71,7 +72,7 @@ def _operation(operation: Operation, refs: _Refs) -> dict[str, Any]:
     if many:
         schema = {"type": "array", "items": schema}
     responses = {str(status): _response(status, schema) for status in operation.statuses}
-    for status in sorted({401, 403, *operation.refusals}):
+    for status in sorted({401, 403, 429, *operation.refusals}):
         problem = PackRefusal if operation.body == "yaml" and status == 422 else Problem
         responses[str(status)] = _response(status, refs[problem, "serialization"], "application/problem+json")
     described: dict[str, Any] = {

@@ -15,8 +15,11 @@ MAX_ERRORS: Final = 50
 class Refused(PreactionError):
     """The request can't be answered; `problem` says why, in words that hold nothing of the request's own values."""
 
-    def __init__(self, status: int, title: str, errors: Sequence[FieldError] = ()) -> None:
+    def __init__(
+        self, status: int, title: str, errors: Sequence[FieldError] = (), *, retry_after_s: int | None = None
+    ) -> None:
         super().__init__(f"{status} {title}")
+        self.retry_after_s: Final = retry_after_s
         self.problem: Problem | PackRefusal = Problem(
             type="about:blank", status=status, title=title, errors=list(errors[:MAX_ERRORS])
         )

@@ -13,10 +13,16 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from preaction.authority.workers import SIGNALS, run_workers
 from preaction.errors import ConfigurationError
 
 KEEP_ALIVE_S: Final = 75
 """Longer than a client of ours keeps a connection, so that none is closed just as it is used."""
+
+STOP_S: Final = 20
+"""How long a request that was begun may take after the server was told to stop: a decision reads what it looks up,
+and waits for its turn to write.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class _Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=5,
+                timeout_graceful_shutdown=STOP_S,
             )
         )
         self._on_ready = on_ready
@@ -76,12 +82,26 @@ def serving(app: ASGIApp, host: str, port: int) -> Iterator[Served]:
             thread.join()
 
 
-def serve_forever(app: ASGIApp, host: str, port: int, on_ready: Callable[[Served], None]) -> None:
-    """Serve in the main thread until SIGTERM or SIGINT, then finish what was begun and return."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _ignore)  # uvicorn raises the signal again when it has stopped
+def serve_forever(app: ASGIApp, host: str, port: int, on_ready: Callable[[Served], None], *, workers: int = 1) -> None:
+    """Serve until SIGTERM or SIGINT, then finish what was begun and return.
+
+    In the main thread, or in several processes that accept on one listener; then `app` holds nothing that a fork
+    doesn't share. `ConfigurationError` when one of them ends by itself.
+    """
     with _bound(host, port) as listener:
-        asyncio.run(_Server(app, lambda: on_ready(Served(_origin(listener)))).serve(sockets=[listener]))
+
+        def work(ready: Callable[[], None]) -> None:
+            asyncio.run(_Server(app, ready).serve(sockets=[listener]))
+
+        def ready() -> None:
+            on_ready(Served(_origin(listener)))
+
+        if workers > 1:
+            run_workers(workers, work, ready)
+            return
+        for number in SIGNALS:
+            signal.signal(number, _ignore)  # uvicorn raises the signal again when it has stopped
+        work(ready)
 
 
 def is_loopback(host: str) -> bool:
