@@ -31,6 +31,7 @@ from preaction import (
     felspar_output_check_verifier,
     felspar_verifier,
 )
+from preaction.errors import AuthorityError
 
 HERE = Path(__file__).parent
 JOB = "triage-ticket"
@@ -85,15 +86,26 @@ class Demo:
         self.surprises: list[str] = []
 
     def decides(self, what: str, ticket: str, **facts: Any) -> dict[str, Any]:
-        sources = {"topic": "classifier"}
-        evidence = {name: {"value": value, "source": sources.get(name, "ledger")} for name, value in facts.items()}
-        self._page.step(what)
-        self._page.call(DECIDE, {"entity_id": ticket, **facts})
-        decision = self._runtime.ask(DECIDE, {"job": JOB, "entity_id": ticket, "evidence": evidence})
+        decision = self._asks(what, ticket, facts)
         why = f" ({', '.join(decision['problems'])})" if decision["problems"] else ""
         outcome = decision["outcome"]["id"] if decision["outcome"] else decision["status"] + why
         self._page.told(outcome, f"Next step: {decision['nextStep']}")
         return decision
+
+    def invents(self, what: str, ticket: str, **facts: Any) -> None:
+        try:
+            self._asks(what, ticket, facts)
+        except AuthorityError as refused:
+            errors = refused.problem["errors"] if refused.problem else []
+            self._page.told("refused", *(f"{each['pointer']}: {each['detail']}" for each in errors))
+        else:
+            self.surprises.append(f"{what} The authority took the agent's word for it.")
+
+    def _asks(self, what: str, ticket: str, facts: dict[str, Any]) -> dict[str, Any]:
+        self._page.step(what)
+        self._page.call(DECIDE, {"entity_id": ticket, **facts})
+        evidence = {name: {"value": value, "source": "classifier"} for name, value in facts.items()}
+        return self._runtime.ask(DECIDE, {"job": JOB, "entity_id": ticket, "evidence": evidence})
 
     def has_checked(self, what: str, decision: dict[str, Any], body: str) -> None:
         self._page.step(what)
@@ -141,6 +153,7 @@ def play(desk: HelpDesk, server: Server, felspar: Felspar, page: Transcript) -> 
     page.title("A help desk's agent, and the gate in front of its tools")
     page.prose(
         f"An authority runs as its own process at {server.origin} and decides by examples/helpdesk/pack.yaml. "
+        "What was charged it reads from the help desk's database, by examples/helpdesk/lookups.yaml. "
         "Three tools that change the help desk are gated: reply, note and refund. The agent is a script. It does what "
         "models do wrong, then does it right."
     )
@@ -189,7 +202,7 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory() as folder,
         closing(HelpDesk(path or Path(folder) / "helpdesk.db")) as desk,
-        preaction_serve(HERE / "pack.yaml", Path(folder) / "decisions.db") as server,
+        preaction_serve(HERE / "pack.yaml", Path(folder) / "decisions.db", HERE / "lookups.yaml", desk.url) as server,
         Felspar(server.origin, server.agent_key) as felspar,
     ):
         return conclude(desk, play(desk, server, felspar, page), page)

@@ -8,7 +8,7 @@ SCHEMA = """
 create table customers (id text primary key, mail text not null);
 create table tickets (
     id text primary key, customer text not null references customers, subject text not null,
-    charged real not null, state text not null default 'open'
+    charged real not null, charged_twice integer not null, state text not null default 'open'
 );
 create table notes (
     number integer primary key, ticket text not null references tickets, text text not null, public integer not null
@@ -26,10 +26,10 @@ CUSTOMERS = [
 ]
 
 TICKETS = [
-    ("HC-1201", "bakery", "Charged twice in October", 38.0),
-    ("HC-1202", "harbour", "Charged twice for the whole year", 240.0),
-    ("HC-1203", "museum", "Can you visit us in spring?", 0.0),
-    ("HC-1204", "museum", "What is line 3 of the invoice?", 19.0),
+    ("HC-1201", "bakery", "Charged twice in October", 38.0, True),
+    ("HC-1202", "harbour", "Charged twice for the whole year", 240.0, True),
+    ("HC-1203", "museum", "Can you visit us in spring?", 0.0, False),
+    ("HC-1204", "museum", "What is line 3 of the invoice?", 19.0, False),
 ]
 
 
@@ -37,10 +37,12 @@ class HelpDesk:
     """Tickets, customers, notes and an outbox, in one database file. The tools are the last three methods."""
 
     def __init__(self, path: Path) -> None:
+        self.url = f"sqlite:///{path.absolute()}"
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.executescript(SCHEMA)
         self._database.executemany("insert into customers values (?, ?)", CUSTOMERS)
-        self._database.executemany("insert into tickets (id, customer, subject, charged) values (?, ?, ?, ?)", TICKETS)
+        columns = "id, customer, subject, charged, charged_twice"
+        self._database.executemany(f"insert into tickets ({columns}) values (?, ?, ?, ?, ?)", TICKETS)
 
     def close(self) -> None:
         self._database.close()

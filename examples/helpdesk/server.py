@@ -1,6 +1,7 @@
 """The authority as a process of its own, on a free port of this machine."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,10 +33,15 @@ class Server:
 
 
 @contextmanager
-def preaction_serve(pack: Path, database: Path) -> Iterator[Server]:
-    """Start `preaction serve` and stop it at the end of the block, whatever happens inside."""
+def preaction_serve(pack: Path, database: Path, lookups: Path, helpdesk: str) -> Iterator[Server]:
+    """Start `preaction serve` and stop it at the end of the block, whatever happens inside.
+
+    `helpdesk` is the URL of the database that `lookups` read; only this process gets to know it.
+    """
     command = [Path(sys.executable).with_name("preaction"), "serve", "--pack", pack, "--port", "0", "--dev-keys"]
-    process = subprocess.Popen([*command, "--db", f"sqlite:///{database}"], stdout=subprocess.PIPE, text=True)
+    command += ["--db", f"sqlite:///{database}", "--lookups", lookups]
+    environment = {**os.environ, "HELPDESK_DATABASE": helpdesk}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
     with process:
         try:
             line = process.stdout.readline()  # one line of JSON when it is ready; nothing if it could not start

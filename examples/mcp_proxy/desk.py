@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import anyio
 from mcp import Client, StdioServerParameters
 
-from preaction.authority import LocalAuthority
+from preaction.authority import FixedLookup, LocalAuthority
 
 HERE = Path(__file__).parent
 BODY = "Hello, line 3 is the service fee. The billing team"
@@ -33,7 +33,9 @@ async def host(command: list[str], environ: dict[str, str]) -> None:
 
 def main() -> None:
     pack = HERE.parent / "helpdesk" / "pack.yaml"
-    with TemporaryDirectory() as folder, LocalAuthority.from_pack(pack) as authority, authority.serve() as served:
+    ledger = FixedLookup({"HC-1204": {"amount": 19.0, "charged_twice": False}})  # in place of the help desk's database
+    local = LocalAuthority.from_pack(pack, lookups={"ledger": ledger})
+    with TemporaryDirectory() as folder, local as authority, authority.serve() as served:
         rules = Path(folder, "gate.yaml")  # the file beside this one, with the origin of this run
         rules.write_text((HERE / "gate.yaml").read_text().replace("http://127.0.0.1:8000", served.origin))
         keys = {"FELSPAR_AGENT_KEY": authority.agent_key, "AUTHORITY_KEY": authority.agent_key}

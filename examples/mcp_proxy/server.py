@@ -19,8 +19,7 @@ def helpdesk_reply(ticket_id: str, body: str) -> str:
 @desk.tool()
 def get_job_decision(entity_id: str) -> dict:
     """Ask for a decision on a ticket."""
-    facts = {"topic": "billing", "amount": 19.0, "charged_twice": False}
-    evidence = {name: {"value": value, "source": "human"} for name, value in facts.items()}
+    evidence = {"topic": {"value": "billing", "source": "human"}}
     return authority.decide("triage-ticket", entity_id=entity_id, evidence=evidence)
 
 

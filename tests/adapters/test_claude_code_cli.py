@@ -31,7 +31,9 @@ DECIDES, CHECKS = ToolCall(DECIDE, {"entity_id": TICKET}), ToolCall(CHECK, {"bod
 
 @pytest.fixture(scope="module")
 def authority() -> Iterator[tuple[LocalAuthority, str]]:
-    with LocalAuthority.from_pack(ROOT / "examples/helpdesk/pack.yaml") as local, local.serve() as served:
+    pack = (ROOT / "examples/helpdesk/pack.yaml").read_text("utf-8")
+    told = pack.replace("from: lookup, lookup: ledger", "from: caller")  # here the servers say what was charged
+    with LocalAuthority.from_pack(told) as local, local.serve() as served:
         yield local, served.origin
 
 

@@ -212,7 +212,9 @@ def test_a_gate_that_fails_denies_with_a_text(cli: Cli) -> None:
 
 @pytest.fixture(scope="module")
 def authority() -> Iterator[tuple[LocalAuthority, str]]:
-    with LocalAuthority.from_pack(ROOT / "examples/helpdesk/pack.yaml") as local, local.serve() as served:
+    pack = (ROOT / "examples/helpdesk/pack.yaml").read_text("utf-8")
+    told = pack.replace("from: lookup, lookup: ledger", "from: caller")  # here the servers say what was charged
+    with LocalAuthority.from_pack(told) as local, local.serve() as served:
         yield local, served.origin
 
 

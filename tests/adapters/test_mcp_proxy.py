@@ -180,7 +180,9 @@ class TestContract(Contract):
 
 @pytest.fixture(scope="module")
 def authority() -> Iterator[Any]:
-    with LocalAuthority.from_pack(ROOT / "examples/helpdesk/pack.yaml") as local, local.serve() as served:
+    pack = (ROOT / "examples/helpdesk/pack.yaml").read_text("utf-8")
+    told = pack.replace("from: lookup, lookup: ledger", "from: caller")  # here the servers say what was charged
+    with LocalAuthority.from_pack(told) as local, local.serve() as served:
         yield local, served.origin
 
 

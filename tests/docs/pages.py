@@ -13,8 +13,10 @@ import sys
 import tomllib
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 from sybil import Document, Example, Sybil
 from sybil.evaluators.python import PythonEvaluator
@@ -46,12 +48,15 @@ def run_shell(example: Example) -> str | None:
     """Every command of the block is one that works."""
     for line in str(example.parsed).splitlines():
         words = shlex.split(line, comments=True)
+        variables = dict(word.split("=", 1) for word in takewhile(lambda word: "=" in word, words))
+        words = words[len(variables) :]
         if not words:
             continue
         if words[0] not in COMMANDS:
             return f"no test knows how to try {line!r}"
-        if problem := COMMANDS[words[0]](words[1:]):
-            return f"{line}\n{problem}"
+        with patch.dict(os.environ, variables):
+            if problem := COMMANDS[words[0]](words[1:]):
+                return f"{line}\n{problem}"
     return None
 
 
@@ -61,7 +66,7 @@ def _make(targets: list[str]) -> str | None:
 
 
 def _pip(words: list[str]) -> str | None:
-    match = re.fullmatch(r"(?:\.|preaction)(?:\[([a-z,]+)\])?", words[1]) if words[0] == "install" else None
+    match = re.fullmatch(r"(?:\.|preaction)(?:\[([a-z,-]+)\])?", words[1]) if words[0] == "install" else None
     if match is None:
         return "not an install of this package"
     unknown = set((match[1] or "").split(",")) - {"", *PROJECT["optional-dependencies"]}

@@ -11,6 +11,14 @@ DENIED = """
           Escalation refunds-lead
 """
 
+INVENTED = """
+            amount         38.0
+            charged_twice  true
+    told  refused
+          /evidence/amount: the authority reads this fact itself; leave it out
+          /evidence/charged_twice: the authority reads this fact itself; leave it out
+"""
+
 
 def test_the_demo_ends_with_exactly_what_was_allowed(tmp_path: Path) -> None:
     run = run_example("helpdesk/demo.py", "--db", "desk.db", cwd=tmp_path)
@@ -18,10 +26,14 @@ def test_the_demo_ends_with_exactly_what_was_allowed(tmp_path: Path) -> None:
     assert run.stdout.endswith("exactly what was allowed, and nothing else.\n")
 
     # every verdict is there, with its check, next step and escalation
-    assert "20 calls on gated tools: 16 denied, 4 allowed." in run.stdout
-    assert run.stdout.count("gate  DENIED  ") == 16
+    assert "21 calls on gated tools: 17 denied, 4 allowed." in run.stdout
+    assert run.stdout.count("gate  DENIED  ") == 17
     assert run.stdout.count("gate  ALLOWED  ") == 4
     assert DENIED in run.stdout
+
+    # an amount that the agent invents decides nothing, and neither does another word for the topic
+    assert INVENTED in run.stdout
+    assert "told  undecided (evidence_changed)" in run.stdout
 
     # plain text of 100 columns
     assert "\x1b" not in run.stdout

@@ -10,13 +10,14 @@ kept), `deciding`, `service` and `operators` (what is answered), `api` and `open
 """
 
 from preaction.authority.local import LocalAuthority
-from preaction.authority.lookups import Lookup, LookupFailed, Lookups
+from preaction.authority.lookups import FixedLookup, Lookup, LookupFailed, Lookups
 from preaction.authority.lookups_file import LookupsError, read_lookups
 from preaction.authority.lookups_http import HttpLookup
 from preaction.authority.lookups_sql import SqlLookup
 from preaction.authority.yaml_text import PackError
 
 __all__ = [
+    "FixedLookup",
     "HttpLookup",
     "LocalAuthority",
     "Lookup",

@@ -6,7 +6,7 @@ missing, and the case is undecided. A look-up that hangs is left behind; only so
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -79,6 +79,25 @@ class Lookup(Protocol):
     def close(self) -> None:
         """Close what was opened."""
         ...
+
+
+class FixedLookup:
+    """Facts from a table in memory, by the id of the case: for tests and small programs."""
+
+    needs: Final = frozenset({"case_id"})
+
+    def __init__(self, cases: Mapping[str, Mapping[str, Any]]) -> None:
+        """`cases` has the facts of each case by name; it may change."""
+        self._cases = cases
+
+    def read(self, ids: Ids, facts: Facts, seconds: float) -> Mapping[str, Any]:
+        """The facts of the case."""
+        if ids["case_id"] not in self._cases:
+            raise LookupFailed("not_found")
+        return self._cases[str(ids["case_id"])]
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,19 +264,3 @@ class _Entry:
             return None
         with self._lock:
             return self._cache.get(key)
-
-
-def pointed(value: Any, pointer: str) -> Iterator[Any]:
-    """The value at an RFC 6901 pointer, or nothing."""
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict) and name in value:
-            value = value[name]
-        elif isinstance(value, list) and name.isascii() and name.isdigit() and str(int(name)) == name:
-            index = int(name)
-            if index >= len(value):
-                return
-            value = value[index]
-        else:
-            return
-    yield value

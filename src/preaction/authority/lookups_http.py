@@ -6,7 +6,7 @@ from the environment, no answer is decompressed, and it is bounded in size and i
 
 import asyncio
 import re
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from ipaddress import ip_address
@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import httpcore
 
-from preaction.authority.lookups import Facts, Ids, LookupFailed, pointed
+from preaction.authority.lookups import Facts, Ids, LookupFailed
 from preaction.errors import ConfigurationError, InvalidJSON
 from preaction.wire import strict_json
 from preaction.wire.digest import canonical
@@ -80,7 +80,7 @@ class HttpLookup:
         except InvalidJSON:
             raise LookupFailed("not_json") from None
         names = {fact: self._values.get(fact, "/" + fact) for fact in facts}
-        return {fact: value for fact, pointer in names.items() for value in pointed(answer, pointer)}
+        return {fact: value for fact, pointer in names.items() for value in _pointed(answer, pointer)}
 
     def target(self, ids: Ids) -> bytes:
         """Path and query for these ids. `LookupFailed` for one that a server could take for more than one segment."""
@@ -203,3 +203,19 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _pointed(value: Any, pointer: str) -> Iterator[Any]:
+    """The value at an RFC 6901 pointer, or nothing."""
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isascii() and name.isdigit() and str(int(name)) == name:
+            index = int(name)
+            if index >= len(value):
+                return
+            value = value[index]
+        else:
+            return
+    yield value
