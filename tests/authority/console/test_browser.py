@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
 
 from authority.asking import evidence
 from authority.test_verdicts import REPORT
@@ -106,7 +106,12 @@ def page(chromium: Browser, served: Served, authority: LocalAuthority, heard: li
     """A window with JavaScript on, signed in."""
     context = chromium.new_context()
     page = context.new_page()
-    page.on("dialog", lambda dialog: (heard.append(f"dialog {dialog.message}"), dialog.dismiss()))
+
+    def at_dialog(dialog: Dialog) -> None:
+        heard.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
+    page.on("dialog", at_dialog)
     page.on("pageerror", lambda error: heard.append(f"error {error}"))
     page.on("console", lambda said: heard.append(said.text) if "Content Security Policy" in said.text else None)
     page.on("request", lambda asked: None if asked.url.startswith(served.origin) else heard.append(asked.url))
