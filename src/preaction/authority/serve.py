@@ -97,7 +97,13 @@ def serve_forever(app: ASGIApp, host: str, port: int, on_ready: Callable[[Served
             on_ready(Served(_origin(listener)))
 
         if workers > 1:
-            run_workers(workers, work, ready)
+            origin = _origin(listener)
+
+            def all_ready() -> None:
+                listener.close()  # the workers have it; kept open here, it would take connections after they stopped
+                on_ready(Served(origin))
+
+            run_workers(workers, work, all_ready)
             return
         for number in SIGNALS:
             signal.signal(number, _ignore)  # uvicorn raises the signal again when it has stopped
