@@ -204,6 +204,7 @@ class Contract:
     def test_a05_a_decision_of_the_same_batch_does_not_count(self, mode: str) -> None:
         """One after the other they have all that the act needs, and side by side as well: only the turn denies."""
         desk = Desk()
+        desk.decided = desk.authority.decide(TICKET)  # not on record; where tools run side by side, what is checked for
         turn = [ToolCall(DECIDE, {"entity_id": TICKET}), ToolCall(CHECK, {"body": BODY}), reply()]
         seen = self.harness.run(desk, [turn], mode=mode)
         assert desk.replies() == []
