@@ -8,7 +8,7 @@ Executions of schema 1 have that digest in a sealed column only. Rows are read i
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from heapq import merge
+from heapq import heappop, heappush, merge
 from itertools import groupby
 from typing import Any, Final, Literal, TypeAlias
 
@@ -97,12 +97,11 @@ class Audit:
             detail = "missing or altered: rows that were dropped at the end don't show"
             yield Finding("altered", CHAIN.name, None, "head", detail)
         gaps, before = _Gaps(), _Judged(EXECUTIONS, {"number": 0, "digest": "", "id": None})
-        expected = 1
         for number, rows in groupby(self._standing(connection), key=lambda pair: pair[1]["number"]):
             here, *others = sorted((self._judge(*pair) for pair in rows), key=_likely_last)
             for each in (here, *others):
                 if each.claims is not None:
-                    gaps.claimed(each.claims, number)
+                    gaps.claim(each.claims)
             for each in others:
                 moved = each.kind == "reordered"
                 yield each.finding() if moved else _finding(each, "inserted", "its number is that of another row")
@@ -111,17 +110,13 @@ class Audit:
                 yield here.finding()
             if here.kind in ("reordered", "inserted"):
                 continue
-            if number > expected:
-                self._broken += number - expected
-                gaps.missed(expected, number - 1, here.row["previous"] if here.kind is None else None)
-            expected = number + 1
-            gaps.held(number)
+            self._broken += gaps.held(number, here.row["previous"] if here.kind is None else None)
             if here.kind is None:
                 yield from self._follows(before, here)
                 self._witnessed(here)
                 self._revoked += here.row["revoked_at"] is not None
             before = here
-        yield from self._ends(before, expected, gaps)
+        yield from self._ends(before, gaps)
 
     def _standing(self, connection: sa.Connection) -> Iterator[tuple[sa.Table, Row]]:
         """Executions, and what retention left of others, by number."""
@@ -170,14 +165,13 @@ class Audit:
             else:
                 yield _finding(before, "replaced", f"number {here.row['number']} follows another row than this")
 
-    def _ends(self, before: _Judged, expected: int, gaps: "_Gaps") -> Iterator[Finding]:
+    def _ends(self, before: _Judged, gaps: "_Gaps") -> Iterator[Finding]:
         """What the head says of the end, and what is missing."""
         head = self.head
         if head is not None:
-            if expected <= head["number"]:
-                self._broken += head["number"] - expected + 1
-                gaps.missed(expected, head["number"], head["digest"])
-            elif expected > head["number"] + 1:
+            if gaps.expected <= head["number"]:
+                self._broken += gaps.held(head["number"] + 1, head["digest"])
+            elif gaps.expected > head["number"] + 1:
                 detail = f"it ends at number {head['number']}, and later rows are there: an old head was put back"
                 yield Finding("altered", CHAIN.name, None, "head", detail)
             elif before.kind is None and before.row["digest"] != head["digest"]:
@@ -228,30 +222,37 @@ class _Gaps:
 
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int, str | None]] = []
-        self._ahead: set[int] = set()
+        self.expected = 1
+        """All numbers below it are settled."""
+        self._claimed: list[int] = []
 
-    def missed(self, first: int, last: int, digest: str | None) -> None:
-        """No row from `first` to `last`, and the digest of that one when the row after it tells it."""
-        self.ranges.append((first, last, digest))
-        for number in [each for each in self._ahead if first <= each <= last]:
-            self.claimed(number, last)
+    def held(self, number: int, before: str | None) -> int:
+        """A row stands at `number`, and `before` is the digest of the one before it, if known. How many are missing."""
+        missing = number - self.expected
+        first = self.expected
+        while self._claimed and self._claimed[0] <= number:
+            claimed = heappop(self._claimed)
+            if first <= claimed < number:
+                self._add(first, claimed - 1, None)
+                first = claimed + 1
+        self._add(first, number - 1, before)
+        self.expected = number + 1
+        return missing
 
-    def held(self, number: int) -> None:
-        """There is a row at `number`."""
-        self._ahead.discard(number)
-
-    def claimed(self, number: int, at: int) -> None:
-        """The row at number `at` was written as `number`."""
-        if number > at:
-            self._ahead.add(number)
+    def claim(self, number: int) -> None:
+        """Some row, elsewhere, was written as `number`."""
+        if number >= self.expected:
+            heappush(self._claimed, number)
             return
-        self._ahead.discard(number)
         index = bisect_right(self.ranges, number, key=lambda each: each[0]) - 1
-        if index < 0 or self.ranges[index][1] < number:
-            return
-        first, last, digest = self.ranges[index]
-        parts = (first, number - 1, None), (number + 1, last, digest)
-        self.ranges[index : index + 1] = [part for part in parts if part[0] <= part[1]]
+        if index >= 0 and self.ranges[index][1] >= number:
+            first, last, digest = self.ranges.pop(index)
+            parts = (first, number - 1, None), (number + 1, last, digest)
+            self.ranges[index:index] = [part for part in parts if part[0] <= part[1]]
+
+    def _add(self, first: int, last: int, digest: str | None) -> None:
+        if first <= last:
+            self.ranges.append((first, last, digest))
 
 
 def _likely_last(judged: _Judged) -> tuple[bool, bool]:
