@@ -335,6 +335,13 @@ def shows_the_key(exchange: Exchange) -> None:
         exchange.said["x-caller"] = exchange.keys["agent"]
 
 
+def first_is_429(exchange: Exchange, **headers: str) -> None:
+    if exchange.what == "jobs" and exchange.who == "agent" and not exchange.memory:
+        exchange.memory["told"] = True
+        exchange.refuse(429)
+        exchange.said |= headers
+
+
 def needs_a_key(exchange: Exchange) -> None:
     if exchange.path == "/healthz" and exchange.who == "nobody":
         exchange.refuse(401)
@@ -450,6 +457,7 @@ FAULTS: Final = [
     Fault("a search finds everything", ("executions",), before=every_execution, beside=("decide",)),
     Fault("revoking does nothing", ("revoke",), before=revokes_nothing),
     Fault("an array gives a 500", ("never-5xx", "bad-json", "verify-body"), after=fails_on_arrays),
+    Fault("a 429 doesn't say when", ("too-many", "list-jobs"), before=first_is_429),
     Fault("refusals are plain JSON", ("problems",), after=plain_json, beside=("bad-json",)),
     Fault("caches may keep a replay", ("nothing-kept",), after=kept_by_caches, beside=("verify",)),
     Fault("the key is in an answer", ("no-keys-shown",), after=shows_the_key, beside=("list-jobs",)),

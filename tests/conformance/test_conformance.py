@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from typer.testing import CliRunner
 
 from authority.packs import HELPDESK, INVOICES
-from conformance.faults import FAULTS, Fault, Faulty
+from conformance.faults import FAULTS, Fault, Faulty, first_is_429
 from preaction.authority import LocalAuthority
 from preaction.authority.keys import Keyring
 from preaction.authority.serve import serving
@@ -122,6 +122,12 @@ def test_every_line_has_a_fault() -> None:
     assert {line for fault in FAULTS for line in fault.lines} == {each.name for each in all_lines()}
 
 
+def test_who_is_told_to_wait_waits() -> None:
+    slow = Fault("slow", (), before=lambda exchange: first_is_429(exchange, **{"retry-after": "0"}))
+    report = faulty(slow, ("list-jobs", "too-many"))
+    assert states(report, "holds") == ["list-jobs", "too-many"]
+
+
 @pytest.mark.parametrize(
     ("status", "body"),
     [
@@ -162,7 +168,7 @@ def test_the_command_prints_line_by_line(authority: tuple[str, dict[Who, str]], 
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "holds        openapi: GET /openapi.json describes every operation in OpenAPI 3.1, without a key"
-    assert lines[-2:] == ["48 hold, 0 differ, 0 not checked", "made: 14 decisions, 9 output checks"]
+    assert lines[-2:] == ["49 hold, 0 differ, 0 not checked", "made: 14 decisions, 9 output checks"]
     assert not any(key in done.stdout for key in authority[1].values())
 
 

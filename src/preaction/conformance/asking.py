@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import sleep
 from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -18,6 +18,9 @@ Headers: TypeAlias = Mapping[str, str]
 
 NONE: Final[Headers] = {}
 TIMEOUT_S: Final = 30.0
+MAX_WAITS: Final = 5
+MAX_WAIT_S: Final = 60.0
+"""How often, and how long at most, it waits when it is told that it asks too often."""
 MAX_ANSWER: Final = 8 * 1024 * 1024
 
 
@@ -34,7 +37,6 @@ class Reply:
     headers: Headers
     body: Any
     media_type: str
-    took_s: float
 
 
 def path(*segments: str) -> str:
@@ -82,21 +84,36 @@ class Asker:
             headers.setdefault("Content-Type", "application/json")
         if who in self.keys:
             headers.setdefault("Authorization", f"Bearer {self.keys[who]}")
-        begun = perf_counter()
+        reply = self._once(method, where, data, headers)
+        for _ in range(MAX_WAITS):
+            if (wait := _told_to_wait(reply)) is None:
+                break
+            sleep(wait)
+            reply = self._once(method, where, data, headers)
+        if reply.status == 200 and where.endswith("/decisions"):
+            self.decisions += 1
+        if reply.status == 200 and where.endswith("/output-checks"):
+            self.checks += 1
+        return reply
+
+    def _once(self, method: str, where: str, data: bytes | None, headers: Headers) -> Reply:
         asked = f"{method} {where[:120]}"
         try:
             answer = self._http.request(method, where, content=data, headers=headers)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Differs(f"{asked}: no answer ({type(error).__name__})") from None
         media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        took = perf_counter() - begun
-        reply = Reply(asked, answer.status_code, answer.headers, _json(answer.content), media_type, took)
+        reply = Reply(asked, answer.status_code, answer.headers, _json(answer.content), media_type)
         self.replies.append(reply)
-        if reply.status == 200 and where.endswith("/decisions"):
-            self.decisions += 1
-        if reply.status == 200 and where.endswith("/output-checks"):
-            self.checks += 1
         return reply
+
+
+def _told_to_wait(reply: Reply) -> float | None:
+    """Seconds to wait before asking again, for one that asked too often."""
+    after = reply.headers.get("retry-after", "")
+    if reply.status != 429 or not (after.isascii() and after.isdigit() and len(after) <= 4):
+        return None
+    return min(float(after), MAX_WAIT_S)
 
 
 def _json(content: bytes) -> Any:

@@ -13,6 +13,15 @@ def never_5xx(run: Run) -> Differences:
             yield f"{reply.asked}: {reply.status}"
 
 
+@line("too-many", "A 429 says in Retry-After when to ask again", each_job=False)
+def too_many(run: Run) -> Differences:
+    """All that were seen; none has to be."""
+    for reply in run.asker.replies:
+        after = reply.headers.get("retry-after", "")
+        if reply.status == 429 and not (after.isascii() and after.isdigit()):
+            yield f"{reply.asked}: a 429 without the seconds in Retry-After"
+
+
 @line("problems", "Every refusal is application/problem+json, with a title and its status", each_job=False)
 def problems(run: Run) -> Differences:
     """All refusals; each way of going wrong once."""
