@@ -202,8 +202,9 @@ def test_after_an_altered_decision_everything_has_changed(opened: Opened, tmp_pa
     assert said(on(authority, "HC-2", topic="billing", amount=5)) == QUESTION
 
 
-def test_of_two_at_once_one_is_decided(opened: Opened, tmp_path: Path) -> None:
-    authority = opened(db=f"sqlite:///{tmp_path / 'a.db'}")
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgresql"])
+def test_of_several_at_once_one_is_decided(opened: Opened) -> None:
+    authority = opened()
     asks = 8
     start = Barrier(asks)
 

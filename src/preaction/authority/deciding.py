@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from preaction.authority import executions
 from preaction.authority.again import compared_with
 from preaction.authority.answers import Answers, Repeatable
+from preaction.authority.clock import decision_time
 from preaction.authority.decide import key_values, read_request
 from preaction.authority.keys import Caller
 from preaction.authority.lookups import Ids, Lookups, Reads
@@ -94,7 +95,8 @@ class Deciding:
     def _write(
         self, caller: Caller, job: str, request: DecisionRequest, found: _LookedUp | None, connection: sa.Connection
     ) -> Decision:
-        now = self._clock()  # read under the write lock, so that later decisions have later times
+        # Read under the write lock, so that later decisions have later times.
+        now = decision_time(self._storage, connection, self._clock())
         release, ready = self._current(connection, caller, job)
         stored = read_request(ready, request, now)
         if ready.lookups and found is not None and found.release == release.digest:

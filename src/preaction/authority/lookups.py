@@ -170,6 +170,9 @@ class Lookups:
 
     def read(self, wanted: Mapping[str, Facts], ids: Ids, clock: Callable[[], datetime]) -> Reads:
         """Read facts, given by the names of their look-ups, all at once. Raises nothing."""
+        reads = Reads()
+        if not wanted:
+            return reads
         ends = monotonic() + self._deadline
         started = {
             name: self._entries[name].start(ids, facts, self._deadline, clock)
@@ -177,7 +180,6 @@ class Lookups:
             if name in self._entries
         }
         wait(started.values(), timeout=max(0.0, ends - monotonic()))
-        reads = Reads()
         for name, facts in wanted.items():
             reads.take(name, facts, _answer(started.get(name)))
         return reads

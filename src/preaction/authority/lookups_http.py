@@ -70,8 +70,8 @@ class HttpLookup:
                 self._loop = _Loop(secure=self._origin[0] == b"https")
             loop = self._loop
         try:
-            status, body = loop.run(self._get(loop.pool, target, seconds))
-        except CancelledError:
+            status, body = loop.run(self._get(loop.pool, target, seconds), seconds)
+        except (CancelledError, TimeoutError):  # closed meanwhile
             raise LookupFailed("unreachable") from None
         if status != 200:
             raise LookupFailed("not_found" if status == 404 else "redirect" if 300 <= status < 400 else "status")
@@ -120,13 +120,13 @@ class _Loop:
         self.pool = httpcore.AsyncConnectionPool(ssl_context=tls, max_connections=_CONNECTIONS, keepalive_expiry=30)
         Thread(target=self._serve, name="preaction-lookup-http", daemon=True).start()
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run in the loop, and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+    def run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
+        """Run in the loop, and wait for it; work that ends after `seconds` by itself gets a second more to do so."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds + 1)
 
     def close(self) -> None:
         """Cancel what runs, close the connections, end the loop."""
-        with suppress(CancelledError):
+        with suppress(CancelledError, TimeoutError):
             asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(5)
         self._loop.call_soon_threadsafe(self._loop.stop)
 
