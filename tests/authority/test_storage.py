@@ -88,6 +88,23 @@ def test_a_transaction_that_raises_leaves_nothing(stored: Callable[[], Storage])
     assert ids(storage) == ["one"]
 
 
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgresql"])
+def test_an_altered_row_found_in_a_transaction_does_not_end_it(place: Place) -> None:
+    storage = Storage(None if place.url is None else str(place.url), place.key)
+
+    def write() -> None:
+        with storage.writing() as connection:
+            row = storage.insert(connection, ANSWERS, ROW)
+            assert not storage.intact(ANSWERS, {**row, "answer": "another"})
+            storage.insert(connection, ANSWERS, {**ROW, "id": "two"})
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write()
+    assert ids(storage) == []
+    storage.close()
+
+
 def test_two_servers_write_one_after_the_other(stored: Callable[[], Storage]) -> None:
     first, second = stored(), stored()
     entered, told = threading.Event(), list[str]()

@@ -188,6 +188,13 @@ def test_the_command_says_what_went(authority: LocalAuthority, clock: Clock, pla
     assert json.loads(command("--older-than", "P99999D", "--whole-cases", place=place).stdout)["executions"] == 0
 
 
+def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    place = Place(f"sqlite:///{tmp_path / 'none.db'}", tmp_path / "none.db-key")
+    done = command("--older-than", "P1D", place=place)
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", "preaction: there is no such database\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("age", ["400", "P", "P0D", "-P4D", "P1Y", ""])
 def test_an_age_that_is_none_removes_nothing(authority: LocalAuthority, clock: Clock, place: Place, age: str) -> None:
     clock.now = datetime(2020, 1, 1, tzinfo=UTC)

@@ -201,6 +201,10 @@ class Storage:
 
     def _notice(self) -> bool:
         """Whether another server changed the signing key meanwhile; 503 when this one can't get the new one."""
+        if self._database.key is None:
+            return (
+                False  # in memory there is no other server, and a second use of the one connection ends a transaction
+            )
         with self.reading() as connection:
             found = self.one(connection, _SCHEMA)
         return found is not None and self._adopt(found["kid"])

@@ -37,6 +37,6 @@ def retain(
         before = now - TypeAdapter(Duration).validate_python(older_than)
     except (ValidationError, OverflowError):
         fail("preaction: --older-than is an age in ISO 8601 that is longer than zero, such as P400D")
-    with told(), closing(Storage(db, signing_key)) as storage:
+    with told(), closing(Storage(db, signing_key, create=False)) as storage:
         removed = remove(storage, before, now, whole_cases=whole_cases)
     say(json.dumps({"before": write_time(before), **asdict(removed)}))
