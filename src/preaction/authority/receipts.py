@@ -21,6 +21,11 @@ from joserfc.jwk import OKPKey
 ALGORITHM: Final = "Ed25519"
 TYPE: Final = "preaction-receipt+jws"
 
+_PUBLIC: Final = "kty", "crv", "x"
+
+_JWS: Final = jws.JWSRegistry(algorithms=[ALGORITHM])
+_JWS.max_payload_length = 8 << 20  # in base64: more than any record has; joserfc's own bound is less than a request may
+
 
 class ReceiptKey:
     """One public key: opens the receipts that were signed under it."""
@@ -31,7 +36,9 @@ class ReceiptKey:
 
     def jwk(self) -> dict[str, Any]:
         """The public key as an entry of a JWK set."""
-        return {**self._key.as_dict(private=False), "kid": self.kid, "alg": ALGORITHM, "use": "sig"}
+        whole = self._key.as_dict(private=False)
+        # By name: what else stands in the key's file may be secret.
+        return {**{name: whole[name] for name in _PUBLIC}, "kid": self.kid, "alg": ALGORITHM, "use": "sig"}
 
     def opens(self, receipt: object) -> bytes | None:
         """The payload of a receipt under this key, or None."""
@@ -58,7 +65,8 @@ class Signer(ReceiptKey):
 
     def private_jwk(self) -> dict[str, Any]:
         """The whole key, for its file only."""
-        return dict(self._key.as_dict(private=True))
+        whole = self._key.as_dict(private=True)
+        return {name: whole[name] for name in (*_PUBLIC, "d")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ def open_receipt(receipt: object, keys: Mapping[str, ReceiptKey]) -> tuple[bytes
     if not isinstance(receipt, str):
         return None
     try:
-        opened = jws.deserialize_compact(receipt, lambda it: keys[it.headers()["kid"]]._key, algorithms=[ALGORITHM])
+        opened = jws.deserialize_compact(receipt, lambda it: keys[it.headers()["kid"]]._key, registry=_JWS)
     except (JoseError, ValueError, TypeError, KeyError):
         return None
     header = opened.headers()

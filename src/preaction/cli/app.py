@@ -2,7 +2,20 @@
 
 import typer
 
-from preaction.cli import conformance, hook, keys_create, mcp, pack_check, pack_diff, proxy, retain, serve
+from preaction.cli import (
+    audit_chain,
+    conformance,
+    hook,
+    keys_create,
+    keys_rotate,
+    mcp,
+    pack_check,
+    pack_diff,
+    proxy,
+    retain,
+    serve,
+    verify,
+)
 
 app = typer.Typer(
     name="preaction",
@@ -20,8 +33,11 @@ app.command("mcp")(mcp.mcp)
 app.command("conformance")(conformance.conformance)
 app.command("hook")(hook.hook)
 app.command("retain")(retain.retain)
+app.command("verify")(verify.verify)
+app.command("audit-chain")(audit_chain.audit_chain)
 pack.command("check")(pack_check.check)
 pack.command("diff")(pack_diff.diff)
 keys.command("create")(keys_create.create)
+keys.command("rotate")(keys_rotate.rotate)
 app.add_typer(pack, name="pack")
 app.add_typer(keys, name="keys")
