@@ -1,14 +1,16 @@
-"""Whether a database is whole, told from its rows alone."""
+"""Whether a database is whole: what the audit of its chain says, and what its rows say by themselves."""
 
 from typing import Any
 
 import sqlalchemy as sa
 
+from preaction.authority.chain import Audit
 from preaction.authority.storage import EXECUTIONS, REMOVED, Storage
 
 
 def ids_in_a_whole_chain(storage: Storage) -> list[str]:
     """The ids of all executions in their order, after all rows were found sealed and chained without a gap."""
+    assert list(Audit(storage).findings()) == []
     rows: list[dict[str, Any]] = []
     with storage.reading() as connection:
         for table in (EXECUTIONS, REMOVED):

@@ -3,8 +3,7 @@
 An old execution goes with its record, receipt and case, and with the texts that were checked for it; a row of `removed`
 keeps its id, number and digests, so that the chain stays whole and whoever holds a receipt can still show that it was
 in it. Kept is what later answers need: a case's newest execution, which makes earlier ones superseded, and its newest
-decided one, which a next decision is compared with. Kept too is the last of the chain, and every row that was altered:
-it is evidence. Whole cases go only when asked for, and only when all of a case is old.
+decided one, which a next decision is compared with. Kept too is every row that was altered: it is evidence. Whole cases go only when asked for, and only when all of a case is old.
 """
 
 from dataclasses import dataclass, fields
@@ -22,7 +21,6 @@ _BATCH: Final = 200
 """Executions in one transaction: others get their turn to write in between."""
 
 _OTHER: Final = EXECUTIONS.alias("other")
-_NEWEST: Final = sa.select(sa.func.max(_OTHER.c.number)).scalar_subquery()
 
 
 @dataclass(slots=True)
@@ -76,7 +74,7 @@ def _old(connection: sa.Connection, before: datetime, last: int, *, whole_cases:
         may_go |= ~sa.exists(of_case.where(_OTHER.c.decided_at >= limit))
     statement = (
         sa.select(EXECUTIONS)
-        .where(EXECUTIONS.c.number > last, EXECUTIONS.c.decided_at < limit, EXECUTIONS.c.number < _NEWEST, may_go)
+        .where(EXECUTIONS.c.number > last, EXECUTIONS.c.decided_at < limit, may_go)
         .order_by(EXECUTIONS.c.number)
         .limit(_BATCH)
     )

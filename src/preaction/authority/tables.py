@@ -83,7 +83,7 @@ REMOVED: Final = _table(
     _text("revoked_at", null=True),
     _text("removed_at"),
 )
-"""What retention leaves of an execution: its place in the chain. The last of the chain is never removed."""
+"""What retention leaves of an execution: its place in the chain."""
 
 CHAIN: Final = _table("chain", _text("id", key=True), _number("number"), _text("digest"), _number("revoked"))
 """One row, `head`: number and digest of the newest execution, and how many executions were ever revoked."""
