@@ -4,7 +4,10 @@ import math
 from collections.abc import Iterable
 from datetime import timedelta
 
-from preaction.stores import Slot
+import pytest
+
+from preaction.errors import SessionFull
+from preaction.stores import Slot, Swapped
 from preaction.stores.memory import MemoryStore
 
 HOUR = timedelta(hours=1)
@@ -135,3 +138,22 @@ def test_an_answer_is_the_callers_own() -> None:
     store.read("s", "g").clear()
     assert store.read("s", "g") == [("1", "1")]
     assert store.read("t", "g") == store.read_many("t", "g", ["made"]) == []
+
+
+def test_all_texts_together_are_bounded_by_their_characters() -> None:
+    clock = Clock()
+    store = MemoryStore(max_text_chars=10, clock=clock)
+    store.swap("a", None, "12345", HOUR / 2)
+    store.swap("b", None, "12345", HOUR)
+    for name, old, new in (("c", None, "1"), ("b", "12345", "123456")):
+        with pytest.raises(SessionFull):
+            store.swap(name, old, new, HOUR)
+    assert store.look("b") == "12345", "what didn't fit left the old in its place"
+    assert store.swap("b", "12345", "1", HOUR).done
+    assert store.swap("c", None, "1234", HOUR).done
+    clock.now = HOUR.total_seconds() / 2
+    assert store.swap("d", None, "12345", HOUR) == Swapped(True, "12345"), "that of a text whose time is over is free"
+    assert store._text_chars == 10
+    for name in "bcd":
+        store.swap(name, store.look(name), None, HOUR)
+    assert (store._text_chars, store._texts) == (0, {})

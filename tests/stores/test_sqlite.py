@@ -1,6 +1,7 @@
 """What only the store in a file does: several processes, a file that outlives them, and files that can't be."""
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -13,11 +14,13 @@ import pytest
 
 from kit import REPLY, SESSION, TICKET, decided, helpdesk, reply
 from preaction.errors import ConfigurationError
-from preaction.stores import Slot
+from preaction.stores import Slot, Swapped
 from preaction.stores.sqlite import SCHEMA_VERSION, SQLiteStore
 from preaction.testing import FakeAuthority
 
 HOUR = timedelta(hours=1)
+OLD = Path(__file__).parent / "old"
+"""Files that those versions wrote; see `test_a_file_of_an_earlier_version_is_upgraded_and_keeps_what_it_holds`."""
 
 
 @pytest.fixture
@@ -45,6 +48,18 @@ def output(one: subprocess.Popen[str]) -> str:
     return said.strip()
 
 
+def at_once(others: list[subprocess.Popen[str]]) -> list[str]:
+    """What processes say that were let go together, each after its line `ready`."""
+    for one in others:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in others:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    return [output(one) for one in others]
+
+
 # ---------------------------------------------------------------- several processes
 
 
@@ -55,17 +70,22 @@ def test_of_many_processes_one_gets_each_claim(path: Path) -> None:
         got = [store.claim(f"use {number}", timedelta(hours=1), take=True) for number in range(100)]
         print(got.count("free"), got.count("taken"))
     """
-    others = [process(code, path) for _ in range(4)]
-    for one in others:
-        assert one.stdout is not None
-        assert one.stdout.readline() == "ready\n"
-    for one in others:
-        assert one.stdin is not None
-        one.stdin.write("go\n")
-        one.stdin.flush()
-    got = [tuple(map(int, output(one).split())) for one in others]
+    got = [tuple(map(int, said.split())) for said in at_once([process(code, path) for _ in range(4)])]
     assert sum(free for free, _ in got) == 100
     assert sum(taken for _, taken in got) == 300
+
+
+def test_processes_that_count_in_a_text_lose_none(path: Path) -> None:
+    code = """
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for _ in range(50):
+            held = store.look("count")
+            while not (swapped := store.swap("count", held, str(int(held or 0) + 1), timedelta(hours=1))).done:
+                held = swapped.value
+    """
+    at_once([process(code, path) for _ in range(3)])
+    assert SQLiteStore(path).look("count") == "150"
 
 
 def test_what_one_process_put_another_reads_and_it_outlives_both(path: Path) -> None:
@@ -156,8 +176,9 @@ def test_a_put_that_fails_half_way_is_taken_back(path: Path) -> None:
         (lambda path: path.write_bytes(b"a text, long enough to be no database" * 30), "not a database"),
         (lambda path: sqlite3.connect(path).execute("CREATE TABLE t (a)"), "another program's"),
         (lambda path: SQLiteStore(path) and sqlite3.connect(path).execute("PRAGMA user_version = 99"), "schema 99"),
+        (lambda path: SQLiteStore(path) and sqlite3.connect(path).execute("PRAGMA user_version = 0"), "schema 0"),
     ],
-    ids=["a folder", "a text", "another's database", "a later schema"],
+    ids=["a folder", "a text", "another's database", "a later schema", "no schema"],
 )  # fmt: skip
 def test_a_path_where_no_store_can_be_is_refused_and_left_alone(path: Path, prepare: object, why: str) -> None:
     assert callable(prepare)
@@ -187,6 +208,48 @@ def test_the_file_is_the_owner_s_alone_and_knows_its_schema(path: Path) -> None:
     store.close()
     store.close()
     assert store.read("s", "g") == [("a", "value")], "a closed store opens again"
+
+
+def test_a_file_of_an_earlier_version_is_upgraded_and_keeps_what_it_holds(path: Path) -> None:
+    now = 4_000_000_000.0  # when it was written
+    shutil.copy(OLD / "version1.sqlite", path)
+    for _ in range(2):
+        store = SQLiteStore(path, max_per_kind=2, clock=lambda: now)
+        assert store.read("chat-1", "g") == [("b", "second \u00e4"), ("a", "first")]
+        assert store.read("chat-1", "h") == [("x", "in another group")]
+        assert store.is_full("chat-2")
+        assert not store.is_full("chat-1")
+        assert store.claim("a use", HOUR, take=True) == "taken"
+        store.close()
+    store.put("chat-1", [Slot("g", "a", "older", "0"), Slot("g", "c", "third", kind="decision")])
+    assert store.read("chat-1", "g") == [("b", "second \u00e4"), ("a", "first"), ("c", "third")]
+    assert store.put("chat-1", [Slot("g", "d", "fourth", kind="decision")]) is False, "one was there before"
+    assert store.swap("n", None, "a", HOUR) == Swapped(True, "a")
+    store.close()
+    new = path.with_name("new.db")
+    SQLiteStore(new).close()
+    shapes = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
+    for of in ("PRAGMA user_version", "PRAGMA application_id", shapes):
+        assert sqlite3.connect(path).execute(of).fetchall() == sqlite3.connect(new).execute(of).fetchall()
+
+
+def test_an_upgrade_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
+    shutil.copy(OLD / "version1.sqlite", path)
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE texts_until (a)")  # the name of the last thing that the upgrade makes
+    with pytest.raises(ConfigurationError, match="texts_until"):
+        SQLiteStore(path)
+    with sqlite3.connect(path) as other:
+        assert other.execute("PRAGMA user_version").fetchone() == (1,)
+        other.execute("DROP TABLE texts_until")
+    assert SQLiteStore(path).swap("n", None, "a", HOUR).done
+
+
+def test_opening_a_file_writes_nothing_to_it(path: Path) -> None:
+    SQLiteStore(path).close()
+    before = path.read_bytes()
+    SQLiteStore(path).close()
+    assert path.read_bytes() == before
 
 
 def test_sessions_that_nobody_asks_for_go_whole_and_others_stay(path: Path) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from preaction.stores import Slot, Store
+from preaction.errors import SessionFull
+from preaction.stores import Slot, Store, Swapped
 from preaction.stores.memory import MemoryStore
 from preaction.stores.sqlite import SQLiteStore
 
@@ -28,9 +30,9 @@ class Made:
 
 
 class Factory(Protocol):
-    """Makes an empty store; `max_per_kind` and `max_claims` where the default is too large for a test."""
+    """Makes an empty store; its bounds are given where the default is too large for a test."""
 
-    def __call__(self, *, max_per_kind: int = ..., max_claims: int = ...) -> Made: ...
+    def __call__(self, *, max_per_kind: int = ..., max_claims: int = ..., max_texts: int = ...) -> Made: ...
 
 
 def memory(**bounds: Any) -> Made:
@@ -140,6 +142,9 @@ def test_names_and_values_are_kept_character_by_character(text: str, store: Stor
     assert store.claim(text, HOUR, take=True) == "free"
     assert store.claim(text, HOUR, take=False) == "taken"
     assert store.claim(text + "'", HOUR, take=False) == "free"
+    assert store.swap(text, None, text, HOUR) == Swapped(True, text)
+    assert store.look(text) == text
+    assert store.look(text + "'") is None
 
 
 def test_names_are_told_apart_by_case_and_composition(store: Store) -> None:
@@ -280,6 +285,97 @@ def test_claims_and_sessions_know_nothing_of_each_other(make: Factory) -> None:
     assert not made.store.is_full("t")
 
 
+# ---------------------------------------------------------------- texts that are swapped
+
+
+def test_a_text_takes_the_place_only_of_the_one_that_is_there(store: Store) -> None:
+    assert store.look("n") is None
+    assert store.swap("n", "a", "b", HOUR) == Swapped(False, None)
+    assert store.swap("n", None, "a", HOUR) == Swapped(True, "a")
+    assert store.swap("n", None, "b", HOUR) == Swapped(False, "a")
+    assert store.swap("n", "b", "c", HOUR) == Swapped(False, "a")
+    assert store.swap("n", "a", "b", HOUR) == Swapped(True, "b")
+    assert store.look("n") == "b"
+    assert store.look("m") is None
+
+
+def test_a_text_is_removed_only_where_it_is_the_one_that_is_there(store: Store) -> None:
+    assert store.swap("n", None, None, HOUR) == Swapped(True, None)
+    assert store.swap("n", "a", None, HOUR) == Swapped(False, None)
+    store.swap("n", None, "a", HOUR)
+    assert store.swap("n", None, None, HOUR) == Swapped(False, "a")
+    assert store.swap("n", "b", None, HOUR) == Swapped(False, "a")
+    assert store.swap("n", "a", None, HOUR) == Swapped(True, None)
+    assert store.look("n") is None
+    assert store.swap("n", None, "b", HOUR) == Swapped(True, "b")
+
+
+def test_an_empty_text_is_a_text(store: Store) -> None:
+    assert store.swap("n", None, "", HOUR) == Swapped(True, "")
+    assert store.look("n") == ""
+    assert store.swap("n", None, "a", HOUR) == Swapped(False, "")
+    assert store.swap("n", "", "a", HOUR) == Swapped(True, "a")
+
+
+def test_a_text_stands_for_its_time_and_then_for_nothing(make: Factory) -> None:
+    made = make()
+    made.store.swap("n", None, "a", HOUR)
+    made.pass_time(HOUR - timedelta(seconds=1))
+    assert made.store.look("n") == "a"
+    made.pass_time(timedelta(seconds=2))
+    assert made.store.look("n") is None
+    assert made.store.swap("n", "a", "b", HOUR) == Swapped(False, None)
+    assert made.store.swap("n", None, "b", HOUR) == Swapped(True, "b")
+
+
+def test_a_swap_begins_a_new_time_and_a_look_or_a_swap_that_fails_does_not(make: Factory) -> None:
+    made = make()
+    made.store.swap("swapped", None, "a", HOUR)
+    made.store.swap("shortened", None, "a", HOUR)
+    made.store.swap("asked for", None, "a", HOUR)
+    made.pass_time(HOUR / 2)
+    made.store.swap("swapped", "a", "a", HOUR)
+    made.store.swap("shortened", "a", "b", HOUR / 4)
+    made.store.swap("asked for", None, "b", HOUR)
+    made.store.look("asked for")
+    made.pass_time(HOUR / 3)
+    assert made.store.look("shortened") is None
+    assert made.store.look("asked for") == "a"
+    made.pass_time(HOUR / 3)
+    assert made.store.look("swapped") == "a"
+    assert made.store.look("asked for") is None
+
+
+def test_a_store_full_of_texts_takes_no_further_name_until_some_have_gone(make: Factory) -> None:
+    made = make(max_texts=2)
+    made.store.swap("short", None, "a", HOUR / 2)
+    made.store.swap("long", None, "a", HOUR)
+    with pytest.raises(SessionFull):
+        made.store.swap("third", None, "a", HOUR)
+    assert made.store.swap("third", "b", "c", HOUR) == Swapped(False, None), "what it can answer it does"
+    assert made.store.swap("third", None, None, HOUR) == Swapped(True, None)
+    assert made.store.swap("long", "a", "b", HOUR) == Swapped(True, "b")
+    made.pass_time(HOUR * 0.75)
+    assert made.store.swap("third", None, "a", HOUR) == Swapped(True, "a")
+    with pytest.raises(SessionFull):
+        made.store.swap("fourth", None, "a", HOUR)
+    assert made.store.swap("third", "a", None, HOUR) == Swapped(True, None)
+    assert made.store.swap("fourth", None, "a", HOUR) == Swapped(True, "a")
+    assert made.store.look("long") == "b"
+
+
+def test_texts_claims_and_sessions_know_nothing_of_each_other(make: Factory) -> None:
+    made = make(max_per_kind=1, max_claims=1, max_texts=1)
+    made.store.put("s", slots("a", kind="decision"))
+    assert made.store.claim("s", HOUR, take=True) == "free"
+    assert made.store.look("s") is None
+    assert made.store.swap("s", None, "a", HOUR) == Swapped(True, "a")
+    assert made.store.claim("t", HOUR, take=True) == "full"
+    assert made.store.swap("s", "a", None, HOUR) == Swapped(True, None)
+    assert made.store.claim("s", HOUR, take=False) == "taken"
+    assert made.store.read("s", "g") == [("a", "value of a")]
+
+
 # ---------------------------------------------------------------- at the same time
 
 
@@ -293,6 +389,38 @@ def test_threads_that_claim_at_the_same_time_do_not_pass_the_bound(make: Factory
     store = make(max_claims=100).store
     got = at_once(lambda number: [store.claim(f"{number} {each}", HOUR, take=True) for each in range(10)])
     assert sum(answer == "free" for answers in got for answer in answers) == 100
+
+
+def test_of_many_threads_that_swap_one_gets_it_and_all_see_the_same(store: Store) -> None:
+    for round_ in range(20):
+        act = lambda number, name=f"text {round_}": store.swap(name, None, str(number), HOUR)  # noqa: E731
+        got = at_once(act)
+        assert sum(one.done for one in got) == 1
+        assert {one.value for one in got} == {store.look(f"text {round_}")}
+
+
+def test_threads_that_count_in_a_text_lose_none(store: Store) -> None:
+    def count(_: int) -> None:
+        for _ in range(10):
+            held = store.look("count")
+            while not (swapped := store.swap("count", held, str(int(held or 0) + 1), HOUR)).done:
+                held = swapped.value
+
+    at_once(count)
+    assert store.look("count") == str(10 * THREADS)
+
+
+def test_threads_that_swap_at_the_same_time_do_not_pass_the_bound(make: Factory) -> None:
+    store = make(max_texts=100).store
+
+    def fill(number: int) -> int:
+        kept = 0
+        with suppress(SessionFull):
+            for each in range(10):
+                kept += store.swap(f"{number} {each}", None, "a", HOUR).done
+        return kept
+
+    assert sum(at_once(fill)) == 100
 
 
 def test_threads_that_put_at_the_same_time_fill_a_session_exactly(make: Factory) -> None:

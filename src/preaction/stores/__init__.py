@@ -1,7 +1,8 @@
 """Where sessions are kept: one protocol, several stores. A store knows nothing of decisions, only of slots.
 
 A session holds groups, a group holds slots, a slot holds one text. Beside the sessions stand claims: names that can be
-taken once. Every method is atomic, also between processes that share the store.
+taken once; and texts, each under a name of its own, that change only from what they were known to be. Sessions, claims
+and texts know nothing of each other's names. Every method is atomic, also between processes that share the store.
 """
 
 from collections.abc import Sequence
@@ -23,6 +24,14 @@ class Slot:
     value: str
     rank: str | None = ""
     kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """Whether a text took its place (`done`), and what stands there now; None where nothing does."""
+
+    done: bool
+    value: str | None
 
 
 @runtime_checkable
@@ -47,4 +56,16 @@ class Store(Protocol):
 
     def claim(self, name: str, keep: timedelta, *, take: bool) -> Literal["free", "taken", "full"]:
         """Whether `name` is free; with `take` it is taken in the same moment, and stays so for `keep` at least."""
+        ...
+
+    def look(self, name: str) -> str | None:
+        """The text that stands under `name`; None where there is none, or its time is over."""
+        ...
+
+    def swap(self, name: str, old: str | None, new: str | None, keep: timedelta) -> Swapped:
+        """If `old` stands under `name` (None: nothing does), put `new` there for `keep`, which is longer than nothing.
+
+        `new` None removes what is there. Never dropped before its time: a store that has no room for one more name
+        raises `SessionFull`.
+        """
         ...

@@ -9,7 +9,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import Literal
 
-from preaction.stores import Slot
+from preaction.errors import SessionFull
+from preaction.stores import Slot, Swapped
 
 
 @dataclass(slots=True)
@@ -25,11 +26,12 @@ NOTHING: dict[str, tuple[str, str]] = {}
 
 
 class MemoryStore:
-    """Sessions and claims in dictionaries, under one lock.
+    """Sessions, claims and texts in dictionaries, under one lock.
 
     A session takes `max_per_kind` new slots of each kind. When more than `max_sessions` sessions or `max_slots` slots
-    are held, the sessions that were idle longest go, whole; so do those idle for `idle`. Claims are kept apart and
-    never dropped before their time: at `max_claims` no further one is taken. `clock` gives seconds, monotonically.
+    are held, the sessions that were idle longest go, whole; so do those idle for `idle`. Claims and texts are kept
+    apart and never dropped before their time: at `max_claims` no further claim is taken, and at `max_texts` texts, or
+    `max_text_chars` characters in all of them, none is added. `clock` gives seconds, monotonically.
     """
 
     def __init__(
@@ -39,6 +41,8 @@ class MemoryStore:
         max_sessions: int = 10_000,
         max_slots: int = 500_000,
         max_claims: int = 100_000,
+        max_texts: int = 100_000,
+        max_text_chars: int = 200_000_000,
         idle: timedelta = timedelta(hours=48),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -46,10 +50,14 @@ class MemoryStore:
         self._max_sessions = max_sessions
         self._max_slots = max_slots
         self._max_claims = max_claims
+        self._max_texts = max_texts
+        self._max_text_chars = max_text_chars
         self._idle_s = idle.total_seconds()
         self._clock = clock
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._claims: dict[str, float] = {}
+        self._texts: dict[str, tuple[str, float]] = {}
+        self._text_chars = 0
         self._slots = 0
         self._lock = threading.Lock()
 
@@ -109,6 +117,44 @@ class MemoryStore:
             if take:
                 self._claims[name] = now + keep.total_seconds()
             return "free"
+
+    def look(self, name: str) -> str | None:
+        """What stands under `name`; see `Store.look`."""
+        with self._lock:
+            return self._text(name, self._clock())
+
+    def swap(self, name: str, old: str | None, new: str | None, keep: timedelta) -> Swapped:
+        """Put `new` in the place of `old`; see `Store.swap`."""
+        with self._lock:
+            now = self._clock()
+            held = self._text(name, now)
+            if held != old:
+                return Swapped(False, held)
+            if new is None:
+                self._drop_text(name)
+                return Swapped(True, None)
+            if not self._takes_text(name, new):
+                for over in [each for each, (_, until) in self._texts.items() if until <= now]:
+                    self._drop_text(over)
+                if not self._takes_text(name, new):
+                    raise SessionFull("the store is at its bound and takes no more texts")
+            self._drop_text(name)
+            self._texts[name] = new, now + keep.total_seconds()
+            self._text_chars += len(new)
+            return Swapped(True, new)
+
+    def _text(self, name: str, now: float) -> str | None:
+        value, until = self._texts.get(name, (None, now))
+        return value if now < until else None
+
+    def _takes_text(self, name: str, new: str) -> bool:
+        more = len(new) - len(self._texts[name][0]) if name in self._texts else len(new)
+        names = len(self._texts) + (name not in self._texts)
+        return names <= self._max_texts and self._text_chars + more <= self._max_text_chars
+
+    def _drop_text(self, name: str) -> None:
+        if name in self._texts:
+            self._text_chars -= len(self._texts.pop(name)[0])
 
     def _group(self, session: str, group: str) -> dict[str, tuple[str, str]]:
         held = self._sessions.get(session)

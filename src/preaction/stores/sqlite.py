@@ -1,8 +1,8 @@
 """Sessions in an SQLite file, for several processes of one machine: workers, or hooks that are a process each.
 
-The file holds what `MemoryStore` holds, and outlives the processes: identifiers, decisions and digests of texts, never
-a text. It is made readable to its owner alone. It belongs on a disk of this machine: on a network file system SQLite's
-locks may not hold.
+The file holds what `MemoryStore` holds, and outlives the processes: of sessions that is identifiers, decisions and
+digests of texts, never a text. It is made readable to its owner alone. It belongs on a disk of this machine: on a
+network file system SQLite's locks may not hold.
 """
 
 import os
@@ -15,34 +15,43 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, Literal
 
-from preaction.errors import ConfigurationError
-from preaction.stores import Slot
+from preaction.errors import ConfigurationError, SessionFull
+from preaction.stores import Slot, Swapped
 
 APPLICATION_ID: Final = 0x70726173  # "pras", in the file's header
-SCHEMA_VERSION: Final = 1
 AGED_AT_ONCE: Final = 20
 """Idle sessions that one `put` removes at most, so that no call waits for all of them."""
 
-_SCHEMA: Final = (
-    "CREATE TABLE sessions (id TEXT PRIMARY KEY, is_full INTEGER NOT NULL DEFAULT 0, touched REAL NOT NULL)",
-    "CREATE INDEX sessions_touched ON sessions (touched)",
-    # In the order of their numbers, slots are in the order of their first put
-    "CREATE TABLE slots (number INTEGER PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,"
-    " grp TEXT NOT NULL, name TEXT NOT NULL, rank TEXT NOT NULL, value TEXT NOT NULL, UNIQUE (session, grp, name))",
-    "CREATE TABLE counts (session TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE, kind TEXT NOT NULL,"
-    " slots INTEGER NOT NULL, PRIMARY KEY (session, kind))",
-    "CREATE TABLE claims (name TEXT PRIMARY KEY, until REAL NOT NULL)",
-    "CREATE INDEX claims_until ON claims (until)",
+_STEPS: Final = (
+    (
+        "CREATE TABLE sessions (id TEXT PRIMARY KEY, is_full INTEGER NOT NULL DEFAULT 0, touched REAL NOT NULL)",
+        "CREATE INDEX sessions_touched ON sessions (touched)",
+        # In the order of their numbers, slots are in the order of their first put
+        "CREATE TABLE slots (number INTEGER PRIMARY KEY, session TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,"
+        " grp TEXT NOT NULL, name TEXT NOT NULL, rank TEXT NOT NULL, value TEXT NOT NULL, UNIQUE (session, grp, name))",
+        "CREATE TABLE counts (session TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE, kind TEXT NOT NULL,"
+        " slots INTEGER NOT NULL, PRIMARY KEY (session, kind))",
+        "CREATE TABLE claims (name TEXT PRIMARY KEY, until REAL NOT NULL)",
+        "CREATE INDEX claims_until ON claims (until)",
+    ),
+    (
+        "CREATE TABLE texts (name TEXT PRIMARY KEY, value TEXT NOT NULL, until REAL NOT NULL)",
+        "CREATE INDEX texts_until ON texts (until)",
+    ),
 )
+"""What makes each version of the file's tables out of the one before."""
+
+SCHEMA_VERSION: Final = len(_STEPS)
 
 
 class SQLiteStore:
     """A store in the file at `path`, which is made if it isn't there.
 
     A session takes `max_per_kind` new slots of each kind, and goes when nobody asked for it for `idle` (give or take a
-    fiftieth). Claims are kept for their time; at `max_claims` no further one is taken. A process waits `timeout_s` for
-    the others; then, as for a full disk or a damaged file, the method raises `sqlite3.Error`. `clock` gives the seconds
-    since 1970, which all processes must share. Raises `ConfigurationError` for a path where no such store can be.
+    fiftieth). Claims and texts are kept for their time; at `max_claims` and `max_texts` no further one is taken. A
+    process waits `timeout_s` for the others; then, as for a full disk or a damaged file, the method raises
+    `sqlite3.Error`. `clock` gives the seconds since 1970, which all processes must share. A file of an earlier version
+    is upgraded. Raises `ConfigurationError` for a path where no such store can be.
     """
 
     def __init__(
@@ -51,6 +60,7 @@ class SQLiteStore:
         *,
         max_per_kind: int = 20_000,
         max_claims: int = 100_000,
+        max_texts: int = 100_000,
         idle: timedelta = timedelta(hours=48),
         timeout_s: float = 5.0,
         clock: Callable[[], float] = time.time,
@@ -58,6 +68,7 @@ class SQLiteStore:
         self._path = Path(path).absolute()
         self._max_per_kind = max_per_kind
         self._max_claims = max_claims
+        self._max_texts = max_texts
         self._idle_s = idle.total_seconds()
         self._timeout_s = timeout_s
         self._clock = clock
@@ -126,6 +137,26 @@ class SQLiteStore:
                 db.execute("INSERT INTO claims (name, until) VALUES (?, ?)", (name, now + keep.total_seconds()))
             return "free"
 
+    def look(self, name: str) -> str | None:
+        """What stands under `name`; see `Store.look`."""
+        with self._lock, self._opened() as db:
+            return _text(db, name, self._clock())
+
+    def swap(self, name: str, old: str | None, new: str | None, keep: timedelta) -> Swapped:
+        """Put `new` in the place of `old`; see `Store.swap`."""
+        with self._writing() as db:
+            now = self._clock()
+            held = _text(db, name, now)
+            if held != old:
+                return Swapped(False, held)
+            db.execute("DELETE FROM texts WHERE until <= ? OR name = ?", (now, name))
+            if new is not None:
+                if db.execute("SELECT count(*) FROM texts").fetchone()[0] >= self._max_texts:
+                    raise SessionFull("the store is at its bound and takes no more texts")
+                values = (name, new, now + keep.total_seconds())
+                db.execute("INSERT INTO texts (name, value, until) VALUES (?, ?, ?)", values)
+            return Swapped(True, new)
+
     # The file ---------------------------------------------------------------------------------------------------------
 
     def _make(self) -> None:
@@ -135,15 +166,17 @@ class SQLiteStore:
             made_by = db.execute("PRAGMA application_id").fetchone()[0]
             version = db.execute("PRAGMA user_version").fetchone()[0]
             tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-            if tables == 0 and made_by == 0:
-                for statement in _SCHEMA:
+            is_new = tables == 0 and made_by == 0
+            if not is_new and made_by != APPLICATION_ID:
+                raise ValueError("the file is another program's")
+            if not is_new and not 1 <= version <= SCHEMA_VERSION:
+                knows = f"this version of preaction knows 1 to {SCHEMA_VERSION}"
+                raise ValueError(f"the file has schema {version}, and {knows}")
+            for number, step in list(enumerate(_STEPS, 1))[0 if is_new else version :]:
+                for statement in step:
                     db.execute(statement)
                 db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            elif made_by != APPLICATION_ID:
-                raise ValueError("the file is another program's")
-            elif version != SCHEMA_VERSION:
-                raise ValueError(f"the file has schema {version}, and this version of preaction knows {SCHEMA_VERSION}")
+                db.execute(f"PRAGMA user_version = {number}")
 
         with self._lock, self._opened() as db, suppress(sqlite3.OperationalError):
             # Stays with the file. Refused while another process reads: then readers wait for writers, no more.
@@ -201,6 +234,11 @@ _PUT: Final = (
     " ON CONFLICT (session, grp, name) DO UPDATE SET rank = coalesce(?4, rank), value = excluded.value"
     " WHERE coalesce(?4, rank) >= rank"
 )
+
+
+def _text(db: sqlite3.Connection, name: str, now: float) -> str | None:
+    found = db.execute("SELECT value FROM texts WHERE name = ? AND until > ?", (name, now)).fetchone()
+    return None if found is None else str(found[0])
 
 
 def _is_full(db: sqlite3.Connection, session: str) -> bool:
