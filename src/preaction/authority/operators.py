@@ -122,8 +122,13 @@ class Operators:
         statement = sa.select(EXECUTIONS).where(*wanted).order_by(EXECUTIONS.c.number.desc()).limit(PAGE + 1)
         with self._storage.reading() as connection:
             rows = connection.execute(statement).mappings().all()
-        items = [item for row in rows[:PAGE] if (item := self._item(dict(row))) is not None]
-        return ExecutionPage(items=items, next=str(rows[PAGE - 1]["number"]) if len(rows) > PAGE else None)
+        found = {row["id"]: self._item(dict(row)) for row in rows[:PAGE]}
+        altered = [name for name, item in found.items() if item is None]
+        return ExecutionPage(
+            items=[item for item in found.values() if item is not None],
+            next=str(rows[PAGE - 1]["number"]) if len(rows) > PAGE else None,
+            **({"altered": altered} if altered else {}),
+        )
 
     def _item(self, row: dict[str, Any]) -> ExecutionSummary | None:
         record = self._storage.records.open(row)

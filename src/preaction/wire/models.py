@@ -315,10 +315,14 @@ class ExecutionSummary(Wire):
 
 
 class ExecutionPage(Wire):
-    """A page of executions; `next` is the cursor of the page after it."""
+    """A page of executions; `next` is the cursor of the page after it.
+
+    `altered`, where it is there, has the ids of rows that were left out because somebody altered them.
+    """
 
     items: list[ExecutionSummary]
     next: str | None
+    altered: list[str] = []
 
 
 NO_NUL = r"^[^\x00]*$"  # PostgreSQL's texts have none

@@ -79,6 +79,9 @@ def paths(authority: LocalAuthority) -> list[str]:
         told = {"tool": text, "code": text, "case": text, "reason": text, "executionId": made["executionId"]}
         authority.report_verdict({**REPORT, **told})
         found += [f"/console/decisions/{made['executionId']}", f"/console/output-checks/{check['checkId']}"]
+    long = {"body": "long " * 20_000 + "\u202e" * 500 + " guarantee" * 100}
+    check = authority.check_output(made["executionId"], output="reply", content=long)
+    found.append(f"/console/output-checks/{check['checkId']}")
     undecided = authority.decide("triage-ticket", entity_id="HC-1", evidence={})
     return [*found, f"/console/decisions/{undecided['executionId']}", "/?case=<script>alert(1)</script>&since=<b>"]
 
@@ -142,8 +145,10 @@ def test_what_was_written_is_read_as_it_was_written(page: Page, served: Served, 
         "".join(f"U+{ord(char):04X}" if char in "\u202e\u2066\u2067" else char for char in text) for text in HOSTILE
     ]
     assert sorted(tool.replace("\n", "") for tool in tools) == sorted(named)
-    page.goto(served.origin + paths[-3])
+    page.goto(served.origin + paths[-4])
     assert page.locator("mark").all_inner_texts() == ["guarantee"]
+    page.goto(served.origin + paths[-3])
+    assert page.locator("mark").all_inner_texts() == ["guarantee"] * 20  # as many as one rule names
 
 
 def assert_usable(page: Page, origin: str, path: str, scheme: Literal["light", "dark"], width: int) -> None:

@@ -15,7 +15,7 @@ from authority.conftest import Clock
 from authority.console.conftest import SIGN_IN, Visitor
 from authority.packs import HELPDESK, INVOICES
 from authority.test_verdicts import REPORT
-from preaction.authority import LocalAuthority
+from preaction.authority import FixedLookup, LocalAuthority
 from preaction.authority.tables import CHECKS, EXECUTIONS, KEYS, VERDICTS
 
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -192,6 +192,44 @@ async def test_of_an_altered_decision_nothing_is_believed(operator: Visitor, col
     assert "record_altered The record or its row was altered in the database." in words
     assert "FORGED" not in words
     assert "billing" not in words
+
+
+async def test_altered_decisions_are_named_in_the_list(operator: Visitor) -> None:
+    made = [
+        operator.authority.decide("triage-ticket", entity_id=f"HC-{number}", evidence=evidence())["executionId"]
+        for number in range(2)
+    ]
+    with operator.authority._storage.writing() as connection:
+        connection.execute(EXECUTIONS.update().where(EXECUTIONS.c.id == made[0]).values(outcome="FORGED"))
+    answer = await operator.get("/")
+    assert [made[1] in row for row in rows_of(answer)] == [True]
+    assert f"Altered in the database, and so not listed: {made[0]} ." in text_of(answer)
+    assert "FORGED" not in answer.text
+
+
+async def test_a_case_decided_on_other_facts_shows_both(operator: Visitor) -> None:
+    first = operator.authority.decide("triage-ticket", entity_id="HC-1", evidence=evidence(amount=20.5))
+    again = operator.authority.decide("triage-ticket", entity_id="HC-1", evidence=evidence(amount=99.5))
+    words = text_of(await operator.get(f"/console/decisions/{again['executionId']}"))
+    assert "evidence_changed the caller said otherwise" in words
+    assert f"Compared with {first['executionId']} , where the caller said: amount 20.5" in words
+
+
+async def test_facts_show_which_lookup_read_them_or_why_none_did(
+    opened: Callable[..., LocalAuthority], clock: Clock
+) -> None:
+    pack = HELPDESK.replace(
+        "amount: {type: number, from: caller}", "amount: {type: number, from: lookup, lookup: ledger}"
+    )
+    ledger = FixedLookup({"HC-1": {"amount": 20.5}})
+    topic = {"topic": evidence()["topic"]}
+    with LocalAuthority.from_pack(pack, clock=clock, lookups={"ledger": ledger}) as authority:
+        visitor = Visitor(authority)
+        await visitor.sign_in()
+        for case, said in {"HC-1": "amount 20.5 ledger", "HC-2": "amount not read"}.items():
+            made = authority.decide("triage-ticket", entity_id=case, evidence=topic)
+            assert said in text_of(await visitor.get(f"/console/decisions/{made['executionId']}")), case
+        await visitor.http.aclose()
 
 
 # ---------------------------------------------------------------- output checks

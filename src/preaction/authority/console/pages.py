@@ -51,7 +51,7 @@ _SEARCH: Final = ("case", "job", "status", "since")
 def decisions(desk: Desk, caller: Caller, query: Query, _path: Query) -> Page:
     """Decisions, newest first, by case, job, status and day; a search that can't be read says so beside its field."""
     given = _given(query, *_SEARCH, "cursor")
-    shown: dict[str, Any] = {"jobs": _choices(desk, caller, given), "search": given, "errors": {}, "status": 200}
+    shown: dict[str, Any] = {"jobs": _choices(desk, caller, given), "search": given, "errors": {}, "altered": []}
     wanted = dict(given)
     if len(given.get("since", "")) == len("2026-11-30"):
         wanted["since"] = given["since"] + "T00:00:00Z"
@@ -64,7 +64,8 @@ def decisions(desk: Desk, caller: Caller, query: Query, _path: Query) -> Page:
         if "since" in places:
             places["since"] = "A day is needed, such as 2026-11-30."
         return Page("decisions.html", "Decisions", {**shown, "items": [], "older": None, "errors": places}, 422)
-    return Page("decisions.html", "Decisions", {**shown, "items": found.items, "older": _older(given, found.next)})
+    shown |= {"items": found.items, "altered": found.altered, "older": _older(given, found.next)}
+    return Page("decisions.html", "Decisions", shown)
 
 
 def decision(desk: Desk, caller: Caller, _query: Query, path: Query) -> Page:
