@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import sqlalchemy as sa
 from authority.asking import evidence
 from authority.conftest import Clock
 from authority.packs import HELPDESK
+from authority.tampering import found, run
 from preaction.authority import LocalAuthority, upgrades
+from preaction.authority.rotation import rotate
 from preaction.authority.storage import CHECKS, EXECUTIONS, Storage
 from preaction.errors import ConfigurationError
 
@@ -146,3 +149,76 @@ def test_a_server_of_version_1_adds_nothing_to_an_upgraded_database(old: Path) -
         with pytest.raises(sqlite3.IntegrityError, match=r"executions\.previous"):
             connection.execute(f"INSERT INTO executions ({', '.join(names)}) SELECT {', '.join(names)} FROM executions")
     connection.close()
+
+
+# ---------------------------------------------------------------- the chain of an upgraded database
+
+
+def named(authority: LocalAuthority) -> list[tuple[str, int | None, Any]]:
+    return [(kind, number, what) for kind, _, number, what in found(authority)]
+
+
+def test_an_upgraded_chain_is_whole_and_goes_on(old: Path, opened: Callable[..., LocalAuthority], clock: Clock) -> None:
+    authority = opened(HELPDESK, old)
+    assert found(authority) == []
+    clock.now = datetime.fromisoformat(executions(authority)[-1]["decided_at"])
+    authority.decide("triage-ticket", entity_id="HC-9", evidence=evidence())
+    authority.revoke(executions(authority)[0]["id"])
+    assert found(authority) == []
+    records = [authority._storage.records.open(row) or {} for row in executions(authority)]
+    assert ["previous" in record for record in records] == [False] * 5 + [True]
+    assert records[-1]["previous"] == executions(authority)[-2]["digest"]
+
+
+@pytest.mark.parametrize("number", [1, 3, 5])
+@pytest.mark.parametrize("column", ["previous", "case_key", "outcome", "record", "revoked_at", "seal"])
+def test_an_altered_row_of_an_upgraded_chain(
+    old: Path, opened: Callable[..., LocalAuthority], column: str, number: int
+) -> None:
+    authority = opened(HELPDESK, old)
+    row = executions(authority)[number - 1]
+    run(authority, EXECUTIONS.update().where(EXECUTIONS.c.number == number).values({column: "other"}))
+    assert named(authority) == [("altered", number, row["id"])]
+
+
+@pytest.mark.parametrize("gone", [[1], [2, 3], [5], [1, 2, 3, 4, 5]])
+def test_dropped_rows_of_an_upgraded_chain(old: Path, opened: Callable[..., LocalAuthority], gone: list[int]) -> None:
+    authority = opened(HELPDESK, old)
+    run(authority, EXECUTIONS.delete().where(EXECUTIONS.c.number.in_(gone)))
+    assert named(authority) == [("dropped", gone[0], gone[-1])]
+
+
+def test_reordered_rows_of_an_upgraded_chain(old: Path, opened: Callable[..., LocalAuthority]) -> None:
+    authority = opened(HELPDESK, old)
+    ids = [row["id"] for row in executions(authority)]
+    steps = [(2, -1), (4, 2), (-1, 4)]
+    run(authority, *(EXECUTIONS.update().where(EXECUTIONS.c.number == a).values(number=b) for a, b in steps))
+    assert named(authority) == [("reordered", 2, ids[3]), ("reordered", 4, ids[1])]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE executions SET case_key = 'HC-7' WHERE number = 4", [("altered", 4)]),
+        ("DELETE FROM executions WHERE number = 3", [("dropped", 3)]),
+        # What had no head yet can't tell that its end was dropped before the upgrade.
+        ("DELETE FROM executions WHERE number = 5", []),
+    ],
+)
+def test_what_was_done_before_the_upgrade(
+    old: Path, opened: Callable[..., LocalAuthority], change: str, said: list[tuple[str, int]]
+) -> None:
+    with sqlite3.connect(old) as connection:
+        connection.execute(change)
+    connection.close()
+    assert [(kind, number) for kind, number, _ in named(opened(HELPDESK, old))] == said
+
+
+def test_an_upgraded_database_gets_a_new_key(old: Path, opened: Callable[..., LocalAuthority], clock: Clock) -> None:
+    authority = opened(HELPDESK, old)
+    clock.now = datetime.fromisoformat(executions(authority)[-1]["decided_at"])
+    rotate(authority._storage)
+    authority.decide("triage-ticket", entity_id="HC-9", evidence=evidence())
+    assert found(authority) == []
+    again = [authority.verify(row["id"])["problems"] for row in executions(authority)]
+    assert again == [["superseded"], [], [], ["revoked"], [], []]
