@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, TypeAdapter
+from typer.testing import CliRunner
 
 from authority.asking import REPLY, evidence
 from authority.packs import HELPDESK, INVOICES
 from preaction.adapters.mcp_proxy.authority import AuthorityTools, WithAuthority
 from preaction.authority import LocalAuthority
 from preaction.authority.keys import Keyring
+from preaction.cli.app import app
 from preaction.gate import ActionGate
 from preaction.mcp_tools import FAILED, TOOLS, ToolRefused
 from preaction.rest.felspar import Felspar
@@ -296,6 +298,37 @@ async def test_the_proxy_offers_them_beside_the_servers_own(world: World, era: s
         assert "/job" in refusal(await client.call_tool("describe_job", {}, meta=meta))
     ran = [json.loads(line)[0] for line in world.ran.read_text().splitlines()]
     assert ran == ["look_up", "helpdesk_reply"]  # the server's own tools of the other names never ran
+
+
+@contextmanager
+def proxy_over_http(world: World) -> Iterator[str]:
+    options = ["--http", "0", "--session-from-meta", "--with-authority", "--", *DESK]
+    command = [*PREACTION, "proxy", "--rules", str(world.rules), *options]
+    with subprocess.Popen(command, env=world.environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())["url"]
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("era", ["legacy", "auto"])
+async def test_the_proxy_offers_them_over_http_too(world: World, era: str) -> None:
+    meta: Any = {"preaction/session": "s"}
+    with proxy_over_http(world) as url:
+        async with Client(url, mode=era) as client:
+            assert set(TOOLS) <= {tool.name for tool in (await client.list_tools()).tools}
+            decision = same_json(await client.call_tool("get_job_decision", FACTS, meta=meta), Decision)
+            asked = {"execution_id": decision["executionId"], "output": OUTPUT, "content": REPLY}
+            await client.call_tool("check_output", asked, meta=meta)
+            assert words(await client.call_tool("helpdesk_reply", SEND, meta=meta)) == "sent on HC-1201"
+
+
+def test_the_settings_of_a_host_have_the_option(world: World) -> None:
+    words_ = ["proxy", "--rules", str(world.rules), "--print-config", "cursor", "--with-authority", "--", *DESK]
+    done = CliRunner().invoke(app, words_)
+    (entry,) = json.loads(done.stdout)["mcpServers"].values()
+    assert entry["args"][-len(DESK) - 2 :] == ["--with-authority", "--", *DESK]
 
 
 def test_the_proxy_says_what_it_lacks(world: World) -> None:
