@@ -54,6 +54,10 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ): "whatever a look-up raises, its facts are missing, which leaves the case undecided; the error may hold secrets",
     ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
     ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
+    (
+        "pipeline/parse.py",
+        "parse_arguments",
+    ): "an object of the caller's own may do anything when it is read: no JSON (P1)",
     ("reporting.py", "VerdictReporter._send"): "a client of the user's own; the thread that reports must live on",
     ("rest/send.py", "Sender._exchange"): "the port: whatever a transport raises is a failed exchange, and that denies",
     ("rest/send.py", "AsyncSender._exchange"): "the same, for an event loop",
