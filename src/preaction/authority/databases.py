@@ -18,12 +18,14 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from preaction.authority.turns import Turns
 from preaction.errors import ConfigurationError
 
 WAIT_S: Final = 10
 """How long a writer waits for its turn, and for a connection."""
 
 _LOCK: Final = 0x707265616374  # "preact"; shared by all servers of one database, and by nothing else in it
+_WRITERS: Final = 2
 _POSTGRES_LIMITS: Final[Mapping[str, str]] = {"connect_timeout": "5", "tcp_user_timeout": "10000"}
 _POSTGRES_SETTINGS: Final[dict[str, str]] = {
     "application_name": "preaction",
@@ -52,6 +54,8 @@ class Database:
     """The file of the signing key; None for a database that ends with the process."""
     lock: AbstractContextManager[Any]
     """Held around every use."""
+    turns: Turns
+    """Of this process's writers."""
     distant: bool
     """Whether an answer may take longer than a read of the disk, so that an event loop should not wait for it."""
 
@@ -77,7 +81,7 @@ def is_there(url: str | None) -> bool:
 def _memory() -> Database:
     engine = _sqlite("sqlite://", "PRAGMA secure_delete=ON", poolclass=StaticPool)
     # Its one connection can't be shared by two threads at once.
-    return Database(engine, engine, "BEGIN IMMEDIATE", "BEGIN", (), None, threading.RLock(), distant=False)
+    return Database(engine, engine, "BEGIN IMMEDIATE", "BEGIN", (), None, threading.RLock(), Turns(1), distant=False)
 
 
 def _file(path: str, key: Path | None) -> Database:
@@ -87,10 +91,12 @@ def _file(path: str, key: Path | None) -> Database:
     if not file.parent.is_dir():
         raise ConfigurationError("the folder of the database isn't there")
     pragmas = "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA secure_delete=ON"
-    engine = _sqlite(f"sqlite:///{file}", *pragmas, pool_size=8, max_overflow=56, pool_timeout=WAIT_S)
+    reader = _sqlite(f"sqlite:///{file}", *pragmas, pool_size=8, max_overflow=56, pool_timeout=WAIT_S)
+    # SQLite's own wait for the lock is to try again and again, so only one of this process's writers does.
+    writer = _sqlite(f"sqlite:///{file}", *pragmas, pool_size=1, max_overflow=0, pool_timeout=WAIT_S)
     key = key or file.with_name(file.name + "-key")
     tidy = ("PRAGMA wal_checkpoint(TRUNCATE)",)
-    return Database(engine, engine, "BEGIN IMMEDIATE", "BEGIN", tidy, key, nullcontext(), distant=False)
+    return Database(reader, writer, "BEGIN IMMEDIATE", "BEGIN", tidy, key, nullcontext(), Turns(1), distant=False)
 
 
 def _sqlite(url: str, *pragmas: str, **pool: Any) -> sa.Engine:
@@ -117,13 +123,13 @@ def _server(text: str, key: Path | None) -> Database:
     try:
         reader = _postgres(url, pool_size=8, max_overflow=8)
         # One writes and one waits in the database's own queue; more would only hold connections.
-        writer = _postgres(url, pool_size=2, max_overflow=0)
+        writer = _postgres(url, pool_size=_WRITERS, max_overflow=0)
     except ImportError:
         raise ConfigurationError("PostgreSQL needs its driver: pip install 'preaction[postgres]'") from None
     begin = f"BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SELECT pg_advisory_xact_lock({_LOCK})"
     tidy = "SET statement_timeout = 0", "VACUUM {tables}", "SET statement_timeout = '30s'"
     snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-    return Database(reader, writer, begin, snapshot, tidy, key, nullcontext(), distant=True)
+    return Database(reader, writer, begin, snapshot, tidy, key, nullcontext(), Turns(_WRITERS), distant=True)
 
 
 def _postgres(url: sa.URL, *, pool_size: int, max_overflow: int) -> sa.Engine:

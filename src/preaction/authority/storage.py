@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 
+from preaction.authority import databases
 from preaction.authority.databases import is_there, open_database
 from preaction.authority.receipts import Signer
 from preaction.authority.records import Records
@@ -31,6 +32,7 @@ from preaction.authority.tables import (
     SCHEMA_VERSION,
     sealed,
 )
+from preaction.authority.turns import NoTurn
 from preaction.authority.upgrades import upgrade
 from preaction.errors import ConfigurationError
 
@@ -61,7 +63,7 @@ class Storage:
         self._database = open_database(url, signing_key)
         dialect = self._database.reader.dialect
         self._raw_error: type[Exception] = dialect.loaded_dbapi.Error
-        self._errors = (sa.exc.DBAPIError, sa.exc.TimeoutError, self._raw_error)
+        self._errors = (sa.exc.DBAPIError, sa.exc.TimeoutError, NoTurn, self._raw_error)
         self._texts: dict[sa.Select[Any], tuple[str, Sequence[str] | None, Mapping[str, Any]]] = {}
         try:
             self.keys = self._signing_keys(create)
@@ -225,7 +227,8 @@ class Storage:
     @contextmanager
     def _changing(self) -> Iterator[sa.Connection]:
         """`writing`, whatever the version of the tables."""
-        with self._database.lock, self._answering(), self._database.writer.begin() as connection:
+        turn = self._database.turns.turn(databases.WAIT_S)
+        with self._database.lock, self._answering(), turn, self._database.writer.begin() as connection:
             try:
                 cursor = connection.connection.cursor()
                 cursor.execute(self._database.begin)  # several statements in one message: no parameters, so not `one`
