@@ -11,8 +11,12 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
+from preaction.authority.evaluator import Patience
+
 MAX_CHARS: Final = 2000
 _HAS: Final = re.compile(r"\bhas\(\s*((?:facts|fields|content)\.[A-Za-z_][A-Za-z0-9_]*)\s*\)", re.ASCII)
+_LONG: Final = re.compile(r"\b(?:all|exists|exists_one|existsOne|map|filter|matches)\b", re.ASCII)
+_FEW: Final = 4
 _PLACE: Final = re.compile(r"<input>:(\d+):(\d+): (.*)")
 _TYPES: Final = {
     "string": cel.Type.STRING,
@@ -34,8 +38,17 @@ class ConditionError(ValueError):
 class Condition:
     """One compiled condition. `holds` is true, false, or None for whatever can't be evaluated to a boolean."""
 
-    def __init__(self, checked: Any, runner: Any, source: str, needs: frozenset[str]) -> None:
+    def __init__(
+        self,
+        checked: Any,
+        runner: Any,
+        source: str,
+        needs: frozenset[str],
+        schemas: Mapping[str, Mapping[str, Any]],
+    ) -> None:
         self._expression = _compile(runner, source)
+        self._schemas = schemas
+        self._patience = Patience() if may_take_long(source) else None
         self.source = source
         self.needs = needs
         """The names that it reads, such as `facts.amount`, apart from asking by `has` whether they are there."""
@@ -43,7 +56,15 @@ class Condition:
             raise ConditionError(f"a condition must be a bool, and this is a {checked.return_type().name()}")
 
     def holds(self, data: Mapping[str, Any]) -> bool | None:
-        """Evaluate on values by name. None, which is undecided, for an error of any kind."""
+        """Evaluate on values by name. None, which is undecided, for an error of any kind, or too long a time."""
+        if self._patience is None:
+            return self.evaluate(data)
+        question = {"schemas": self._schemas, "condition": self.source, "data": data}
+        answer = self._patience.ask(question)
+        return answer if isinstance(answer, bool) else None
+
+    def evaluate(self, data: Mapping[str, Any]) -> bool | None:
+        """`holds`, in this process and however long it takes."""
         try:
             result = self._expression.eval(data=data)
         except (RuntimeError, ValueError, TypeError, OverflowError):
@@ -57,6 +78,7 @@ class Dialect:
     """The names that a job's conditions may say, such as `facts.topic`, each with its JSON Schema."""
 
     def __init__(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+        self._schemas = {name: dict(schema) for name, schema in schemas.items()}
         self._types = {name: cel_type(schema) for name, schema in schemas.items()}
         self._checker = cel.NewEnv(variables=self._types)
         roots = {name.partition(".")[0] for name in schemas if "." in name}
@@ -75,7 +97,7 @@ class Dialect:
         checked = _compile(self._checker, plain)
         said = (name for name in self._types if re.search(rf"\b{re.escape(name)}\b", plain))
         needs = frozenset(name for name in said if self._reads(plain, name))
-        return Condition(checked, self._runner, source, needs)
+        return Condition(checked, self._runner, source, needs, self._schemas)
 
     def _reads(self, source: str, name: str) -> bool:
         """Whether `source` reads `name`, and doesn't merely hold its letters in a string: without it, no compiling."""
@@ -84,6 +106,14 @@ class Dialect:
         except RuntimeError:
             return True
         return False
+
+
+def may_take_long(source: str) -> bool:
+    """Whether a condition iterates, searches or builds values; without that, its time is that of reading its values.
+
+    By its words alone, also those in its strings: what merely looks so is evaluated in its own process as well.
+    """
+    return _LONG.search(source) is not None or source.count("+") > _FEW
 
 
 def cel_type(schema: Mapping[str, Any]) -> Any:

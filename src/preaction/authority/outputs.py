@@ -74,7 +74,8 @@ def _must_match(source: str) -> Check:
 
 
 def _must_not_match(source: str) -> Check:
-    return Pattern(source).spans
+    pattern = Pattern(source)
+    return lambda text: pattern.spans(text, MAX_FINDINGS)
 
 
 def _must_contain(wanted: str) -> Check:

@@ -1,0 +1,150 @@
+"""Hostile conditions and regular expressions: each ends in time, has no answer, and stops nobody else."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from authority.asking import evidence
+from authority.packs import HELPDESK
+from preaction.authority import LocalAuthority, evaluator
+from preaction.authority.conditions import Condition, Dialect, may_take_long
+from preaction.authority.outputs import check_content, ready_output, ready_rule
+from preaction.authority.pack import OutputKind, OutputRule
+from preaction.authority.patterns import Pattern
+
+DIALECT = Dialect(
+    {
+        "facts.text": {"type": "string"},
+        "facts.numbers": {"type": "array", "items": {"type": "integer"}},
+    }
+)
+LARGE = "a" * 250_000
+MANY = list(range(30_000))
+GROWING = "['aaaaaaaaaaaaaaaa']" + ".map(a, a + a + a + a + a + a + a + a)" * 20
+HOSTILE = {
+    "joins texts": ("facts.numbers.all(x, (facts.text + facts.text + facts.text).size() > 0)", MANY[:9000]),
+    "looks into lists": ("facts.numbers.all(x, !(x + 100000 in facts.numbers))", MANY),
+    "copies lists": ("facts.numbers.map(x, facts.numbers + facts.numbers).size() < 0", MANY[:9000]),
+    "grows without end": (f"{GROWING}.size() == 1", []),
+}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """So that tests needn't wait for long; the process is started before, which takes its own time."""
+    assert evaluator._EVALUATOR.ask({"pattern": "a", "text": "a", "most": 1}) == (True, [[0, 1]])
+    monkeypatch.setattr(evaluator, "LIMIT_S", 0.2)
+    yield
+    evaluator._EVALUATOR.end()
+
+
+def facts(numbers: list[int]) -> dict[str, Any]:
+    return {"facts": {"text": LARGE, "numbers": numbers}}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_condition_is_undecided_in_time(name: str, impatient: None) -> None:
+    source, numbers = HOSTILE[name]
+    condition = DIALECT.compile(source)
+    began = time.monotonic()
+    assert condition.holds(facts(numbers)) is None
+    assert time.monotonic() - began < 10
+
+
+def test_what_took_too_long_is_left_alone_for_a_while(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, numbers = HOSTILE["joins texts"]
+    condition = DIALECT.compile(source)
+    assert condition.holds(facts(numbers)) is None
+    monkeypatch.setattr(evaluator._EVALUATOR, "ask", lambda _question: pytest.fail("it was asked again"))
+    assert condition.holds(facts([1])) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(evaluator.time, "monotonic", lambda: 1e12)
+    assert condition.holds(facts([1])) is True
+
+
+def test_after_one_that_took_too_long_others_are_answered(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, numbers = HOSTILE["joins texts"]
+    assert DIALECT.compile(source).holds(facts(numbers)) is None
+    monkeypatch.undo()
+    assert DIALECT.compile("facts.numbers.all(x, x >= 0)").holds(facts([1, 2])) is True
+    assert DIALECT.compile("facts.numbers.all(x, x > 1)").holds(facts([1, 2])) is False
+    assert DIALECT.compile("facts.numbers.all(x, x > 1)").holds({"facts": {}}) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "long"),
+    [
+        ('facts.text == "billing" && facts.numbers.size() > 1', False),
+        ("has(facts.text) && facts.text.contains('a')", False),
+        ("facts.numbers.all(x, x > 0)", True),
+        ("facts.numbers . // why\n all (x, x > 0)", True),
+        ("facts.text.matches('a')", True),
+        ("matches(facts.text, 'a')", True),
+        ("size(facts.text + facts.text + facts.text + facts.text + facts.text) > 0", False),
+        ("size(facts.text + facts.text + facts.text + facts.text + facts.text + facts.text) > 0", True),
+    ],
+)
+def test_what_may_take_long_is_known_by_its_words(source: str, long: bool) -> None:
+    assert may_take_long(source) is long
+
+
+def test_both_ways_of_evaluating_say_the_same() -> None:
+    values = {"facts": {"text": "a\ud800", "numbers": [1, -2, 2**62]}}
+    for source in (
+        "facts.numbers.exists(x, x < 0)",
+        "facts.text.matches('a')",
+        "facts.numbers[5] > 0 || [1].all(x, true)",
+    ):
+        condition: Condition = DIALECT.compile(source)
+        for data in (values, facts([1]), {"facts": {}}):
+            assert condition.holds(data) is condition.evaluate(data)
+
+
+# ---------------------------------------------------------------- regular expressions
+
+
+def test_a_hostile_pattern_on_a_large_text_is_a_finding_in_time(impatient: None) -> None:
+    for kind in ("must_match", "must_not_match"):
+        rule = ready_rule(OutputRule.model_validate({"id": kind, "field": "body", kind: "(a?){1000}" * 8 + "b"}))
+        output = ready_output(OutputKind(fields=["body"]), [rule])
+        [finding] = check_content(output, {"body": LARGE})
+        assert (finding.rule, finding.span) == (kind, None)
+
+
+def test_a_large_text_has_the_same_spans_as_a_small_one() -> None:
+    pattern = Pattern("[bé]+")
+    text = LARGE + "é" + LARGE + "bb"
+    assert not pattern._is_short(text)
+    assert list(pattern.spans(text, 5)) == [(250_000, 250_001), (500_001, 500_003)]
+    assert list(pattern.spans(text, 1)) == [(250_000, 250_001)]
+    assert (pattern.found_in(text), pattern.found_in(LARGE), pattern.found_in("b")) == (True, False, True)
+
+
+# ---------------------------------------------------------------- a whole server
+
+HOSTILE_PACK = HELPDESK.replace(
+    'facts.topic == "billing" && facts.amount < 100.0',
+    "'[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(x, facts.topic).map(a, a + a + a + a + a + a + a + a)"
+    + ".map(b, b + b + b + b + b + b + b + b)" * 12
+    + ".size() == 0'",
+)
+
+
+def test_while_one_condition_takes_its_time_others_are_answered() -> None:
+    with LocalAuthority.from_pack(HOSTILE_PACK) as authority, authority.serve() as served:
+        decided: list[dict[str, Any]] = []
+        decide = threading.Thread(
+            target=lambda: decided.append(
+                authority.decide("triage-ticket", entity_id="HC-1", evidence=evidence(amount=5.0))
+            )
+        )
+        decide.start()
+        assert httpx.get(f"{served.origin}/healthz", trust_env=False, timeout=10).status_code == 200
+        decide.join(timeout=60)
+        assert [each["status"] for each in decided] == ["undecided"]
+        assert authority.verify(decided[0]["executionId"])["valid"]
+    evaluator._EVALUATOR.end()
