@@ -103,6 +103,10 @@ coverage: $(READY) .coverage  ## every branch of the gate's rooms; runs the test
 bench: $(READY)  ## what the gate costs, as ratios
 	$(BIN)/python bench/run.py
 
+.PHONY: bench-authority
+bench-authority: $(READY)  ## what a served authority does in a second, as ratios to a bare endpoint
+	$(BIN)/python bench/load.py
+
 .PHONY: docs
 docs: $(DOCS_READY)  ## build the site into site/
 	$(BIN)/zensical build --clean --strict

@@ -24,7 +24,8 @@ _SETTINGS: Final = {
 class Postgres:
     """One server with a folder of its own, which it takes along when it stops."""
 
-    def __init__(self, programs: Path) -> None:
+    def __init__(self, programs: Path, *, durable: bool = False) -> None:
+        self._settings = {**_SETTINGS, "fsync": "on" if durable else "off"}
         self._folder = Path(
             tempfile.mkdtemp(prefix="preaction-pg-", dir="/tmp")
         )  # a socket's path has 107 bytes at most
@@ -41,7 +42,7 @@ class Postgres:
         self.start()
 
     def start(self) -> None:
-        settings = " ".join(f"-c {name}='{value}'" for name, value in _SETTINGS.items())
+        settings = " ".join(f"-c {name}='{value}'" for name, value in self._settings.items())
         log = str(self._folder / "log")
         self._run("pg_ctl", "start", "-w", "-s", "-l", log, "-o", f"-k {self._folder} {settings}")
 
