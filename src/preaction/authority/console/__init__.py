@@ -6,6 +6,7 @@ for signing in and out. Every answer carries `guard.HEADERS`; templates escape a
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
@@ -142,6 +143,7 @@ def _refusal(refused: Refused) -> Page:
     return Page("refused.html", "Not shown", {"said": refused.problem.title}, refused.status)
 
 
+@cache
 def _environment() -> Environment:
     templates = Environment(
         loader=PackageLoader("preaction.authority.console"),
