@@ -223,7 +223,7 @@ class Contract:
         def broken(*_: Any, **__: Any) -> Any:
             raise fail
 
-        desk.gate.check = desk.gate.acheck = broken  # type: ignore[method-assign, assignment]
+        desk.gate.check = desk.gate.acheck = broken  # type: ignore[method-assign]
         seen = self.harness.run(desk, [[reply()]], mode=mode)
         assert desk.replies() == []
         assert seen.told == [FAILED]
