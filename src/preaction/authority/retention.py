@@ -3,7 +3,8 @@
 An old execution goes with its record, receipt and case, and with the texts that were checked for it; a row of `removed`
 keeps its id, number and digests, so that the chain stays whole and whoever holds a receipt can still show that it was
 in it. Kept is what later answers need: a case's newest execution, which makes earlier ones superseded, and its newest
-decided one, which a next decision is compared with. Kept too is every row that was altered: it is evidence. Whole cases go only when asked for, and only when all of a case is old.
+decided one, which a next decision is compared with. Kept too is every row that was altered: it is evidence. Whole cases
+go only when asked for, and only when all of a case is old.
 """
 
 from dataclasses import dataclass, fields
