@@ -54,6 +54,20 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ): "whatever a look-up raises, its facts are missing, which leaves the case undecided; the error may hold secrets",
     ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
     ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
+    ("pipeline/acting.py", "_words"): "an error's text is the tool's own code; where that fails there is none",
+    ("pipeline/driver.py", "_called"): "a function that fails is an answer, and each step says what it means",
+    ("pipeline/driver.py", "_settled"): "the same, for what is awaited",
+    (
+        "pipeline/pipeline.py",
+        "ToolPipeline._leave",
+    ): "a store or sink that is down changes nothing of how a call is left",
+    ("pipeline/pipeline.py", "ToolPipeline.handle"): "the pipeline's door; what is no Exception is raised again",
+    ("pipeline/pipeline.py", "ToolPipeline.handle_sync"): "the same, from a thread",
+    (
+        "pipeline/result.py",
+        "plain_result",
+    ): "an object of a tool's own may do anything when it is read: no result (P11)",
+    ("pipeline/work.py", "tell"): "a channel of the user's own that is down stops no call",
     (
         "pipeline/parse.py",
         "parse_arguments",

@@ -1,4 +1,31 @@
 """The whole life of a proposed call: one gate in front of every executor, for teams whose agent loop is their own.
 
-Its parts are read in this order: `proposal`, `parse`, `schema`, `identity`.
+`steps.STEPS` is the order. Each step's own part stands in a module that can be used alone: `parse`, `schema`,
+`identity`, `confirm`, `idempotency`, `result`, `audit`.
 """
+
+from preaction.pipeline.audit import JsonlAudit, MemoryAudit
+from preaction.pipeline.confirm import ConfirmationError
+from preaction.pipeline.outcome import Confirmation, Outcome
+from preaction.pipeline.pipeline import ToolPipeline
+from preaction.pipeline.proposal import Limits, ProposedCall, TrustedContext
+from preaction.pipeline.tool import Allowed, Command, Denied, NothingSent, NotVisible, PublicToolError, Tool
+
+__all__ = [
+    "Allowed",
+    "Command",
+    "Confirmation",
+    "ConfirmationError",
+    "Denied",
+    "JsonlAudit",
+    "Limits",
+    "MemoryAudit",
+    "NotVisible",
+    "NothingSent",
+    "Outcome",
+    "ProposedCall",
+    "PublicToolError",
+    "Tool",
+    "ToolPipeline",
+    "TrustedContext",
+]

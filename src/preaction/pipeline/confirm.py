@@ -1,0 +1,133 @@
+"""7 · Confirmation: a person agrees to one exact command, once, for a while (P7).
+
+A confirmation is bound to the digest of the command and to the text that the person was shown: what changed since then
+needs a new one. Only trusted code holds this object.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+from preaction.errors import MisuseError
+from preaction.pipeline.outcome import Confirmation
+from preaction.pipeline.proposal import is_text
+from preaction.pipeline.texts import name_of_text
+from preaction.stores import Store
+from preaction.wire.times import read_time, write_time
+
+_REMEMBERED: Final = timedelta(days=1)
+"""How long an expired confirmation is still known as one."""
+
+
+class ConfirmationError(MisuseError, ValueError):
+    """What can't be approved: an unknown, used or expired confirmation, or nobody who approves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A confirmation that was given: its id, who gave it and when, and its text in the store, to be used up."""
+
+    id: str
+    by: str
+    at: str
+    _text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A confirmation that is still to be given; `expired` says that another one ran out before."""
+
+    confirmation: Confirmation
+    expired: bool
+
+
+class Confirmations:
+    """The confirmations of one pipeline, in a store that its processes may share. `valid_s` in seconds."""
+
+    def __init__(self, store: Store, valid_s: float, clock: Callable[[], datetime]) -> None:
+        self._store = store
+        self._valid = timedelta(seconds=valid_s)
+        self._clock = clock
+
+    def approve(self, confirmation_id: str, *, by: str) -> None:
+        """Confirm, as the person `by`. Raises `ConfirmationError` unless it waits to be confirmed, and is in time."""
+        if not is_text(by):
+            raise ConfirmationError("by: who confirms has to be named")
+        held, state = self._read(confirmation_id)
+        if held is None or state["state"] != "waiting":
+            raise ConfirmationError("the confirmation is unknown, or was given or used already")
+        now = self._clock()
+        if now >= read_time(state["expires_at"]):
+            raise ConfirmationError("the confirmation has expired")
+        given = {**state, "state": "given", "by": by, "at": write_time(now)}
+        if not self._swap(confirmation_id, held, given):
+            raise ConfirmationError("the confirmation was given or used just now")
+
+    def find(self, digest: str, summary: str) -> Given | Wanted:
+        """The confirmation for this command, if one was given; else the one to give, made if there is none."""
+        pointer = name_of_text("confirm-for", digest)
+        known = self._store.look(pointer)
+        held, state = (None, {}) if known is None else self._read(known)
+        expired = False
+        if held is not None and known is not None and state["shown"] == summary and state["digest"] == digest:
+            expires_at = read_time(state["expires_at"])
+            expired = state["state"] != "used" and self._clock() >= expires_at
+            if state["state"] == "given" and not expired:
+                return Given(known, state["by"], state["at"], held)
+            if state["state"] == "waiting" and not expired:
+                return Wanted(Confirmation(known, summary, digest, expires_at), expired=False)
+        return Wanted(self._make(pointer, known, digest, summary), expired)
+
+    def use(self, given: Given) -> bool:
+        """Use a confirmation up; False when somebody else has, or it ran out."""
+        state = json.loads(given._text)
+        if self._clock() >= read_time(state["expires_at"]):
+            return False
+        return self._swap(given.id, given._text, {**state, "state": "used"})
+
+    def _make(self, pointer: str, known: str | None, digest: str, summary: str) -> Confirmation:
+        """A new one. Of two made at once the later is found; the other one leads nowhere, and runs out."""
+        made, expires_at = secrets.token_urlsafe(18), self._clock() + self._valid
+        state = {"state": "waiting", "digest": digest, "shown": summary, "expires_at": write_time(expires_at)}
+        self._swap(made, None, state)
+        swapped = self._store.swap(pointer, known, made, self._valid + _REMEMBERED)
+        if not swapped.done and swapped.value is not None:
+            held, other = self._read(swapped.value)
+            if held is not None and other["state"] == "waiting" and other["shown"] == summary:
+                return Confirmation(swapped.value, summary, digest, read_time(other["expires_at"]))
+        return Confirmation(made, summary, digest, expires_at)
+
+    def _read(self, confirmation_id: object) -> tuple[str | None, dict[str, Any]]:
+        if not is_text(confirmation_id):
+            return None, {}
+        held = self._store.look(name_of_text("confirmation", str(confirmation_id)))
+        return held, {} if held is None else json.loads(held)
+
+    def _swap(self, confirmation_id: str, old: str | None, state: dict[str, Any]) -> bool:
+        name = name_of_text("confirmation", confirmation_id)
+        return self._store.swap(name, old, json.dumps(state), self._valid + _REMEMBERED).done
+
+
+def summary_of(
+    tool: str, arguments: dict[str, Any], targets: dict[str, str], effect: Literal["read", "write"], said: str | None
+) -> str:
+    """What a person is shown: what the hook said, and the target wherever it isn't named in that; without a hook, all.
+
+    Values of the model's are written as JSON in ASCII, so that none of them can look like something else.
+    """
+    named = ", ".join(f"{name} {target}" for name, target in targets.items())
+    action = f"{tool} {json.dumps(arguments, sort_keys=True)}"
+    if said is None:
+        return f"{action}; target: {named or 'as in the arguments'}; effect: {effect}"
+    if not targets:
+        return f"{said}\n{action}"
+    return said if all(_names(said, target) for target in targets.values()) else f"{said}\nTarget: {named}"
+
+
+def _names(said: str, target: str) -> bool:
+    """Whether the target stands there as a whole: `inv_4` isn't named by `inv_481`."""
+    return re.search(rf"(?<![\w-]){re.escape(target)}(?![\w-])", said) is not None
