@@ -269,9 +269,18 @@ def test_altered_rows_of_tables_that_are_sealed_only(authority: LocalAuthority, 
             continue
         for value in altered(good[column.name]):
             run(authority, table.update().values({column.name: value}))
-            ((kind, name, _, _),) = found(authority)
-            assert (kind, name) == ("altered", table.name)
+            first, *others = found(authority)
+            assert first[:2] == ("altered", table.name)
+            assert {each[:2] for each in others} <= {("dropped", "releases")}  # under another name it isn't there
             put(authority, table, [good])
+    assert found(authority) == []
+
+
+def test_a_dropped_release_that_was_decided_by_is_named(authority: LocalAuthority) -> None:
+    (good,) = rows(authority, RELEASES)
+    put(authority, RELEASES, [])
+    assert found(authority) == [("dropped", "releases", None, "helpdesk, 2026-11-03.1")]
+    put(authority, RELEASES, [good])
     assert found(authority) == []
 
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from preaction.authority.executions import columns_of
 from preaction.authority.head import sealed_head
 from preaction.authority.storage import Row, Storage
-from preaction.authority.tables import CHAIN, CHECKS, EXECUTIONS, METADATA, REMOVED, SCHEMA
+from preaction.authority.tables import CHAIN, CHECKS, EXECUTIONS, METADATA, RELEASES, REMOVED, SCHEMA
 
 PAGE: Final = 500
 
@@ -76,6 +76,7 @@ class Audit:
             self._witnesses.setdefault(witness.number, []).append(witness)
         self._broken = 0
         self._revoked = 0
+        self._used: set[tuple[str, str]] = set()
         self.executions = 0
         self.removed = 0
         self.head: Row | None = None
@@ -89,6 +90,7 @@ class Audit:
             for table in METADATA.sorted_tables:
                 if table not in (SCHEMA, EXECUTIONS, REMOVED, CHAIN):
                     yield from self._seals(connection, table)
+            yield from self._lost_releases(connection)
 
     # The chain ----------------------------------------------------------------------------------------------------
 
@@ -115,6 +117,8 @@ class Audit:
                 yield from self._follows(before, here)
                 self._witnessed(here)
                 self._revoked += here.row["revoked_at"] is not None
+                if here.table is EXECUTIONS:
+                    self._used.add((here.row["pack"], here.row["release"]))
             before = here
         yield from self._ends(before, gaps)
 
@@ -202,6 +206,12 @@ class Audit:
             if counted != walked:
                 detail = f"{counted - walked} rows have no number of their own"
                 yield Finding("inserted", table.name, None, None, detail)
+
+    def _lost_releases(self, connection: sa.Connection) -> Iterator[Finding]:
+        """Releases that were decided by and are gone: without the newest one an older one would decide."""
+        there = {tuple(row) for row in connection.execute(sa.select(RELEASES.c.pack, RELEASES.c.release))}
+        for pack, release in sorted(self._used - there):
+            yield Finding("dropped", RELEASES.name, None, f"{pack}, {release}", "executions were decided by it")
 
     # All other tables ---------------------------------------------------------------------------------------------
 
