@@ -5,6 +5,7 @@ PreactionError
 ├── MisuseError          the developer: a call of ours that contradicts itself, such as recording for another job
 ├── InvalidJSON          whoever sent it: a text that isn't strict JSON, or an answer that isn't of the wire's shape
 ├── AuthorityError       the operator: the authority could not be asked, or refused
+├── StoreUnavailable     the operator: the store of sessions can't be asked, or no longer holds what it was told
 ├── RecordMismatch       the auditor: a recorded decision is not one on this call under these rules
 ├── SessionFull          the operator: a session, or the store of uses, is at its bound and takes no more
 └── ActionDenied         the agent: a guarded call was denied; defined beside `Verdict`, which it carries
@@ -48,6 +49,10 @@ class AuthorityError(PreactionError):
 
 class SessionFull(PreactionError):
     """A session or a store is at its bound. What it could not take is not known, so its calls are denied."""
+
+
+class StoreUnavailable(PreactionError):
+    """A store can't be asked, or lost what it held. What was asked of it may or may not have been done."""
 
 
 class RecordMismatch(PreactionError):

@@ -1,12 +1,12 @@
 """What every store does (`preaction.stores.Store`), whichever it is. A further store joins by an entry in `STORES`."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pytest
@@ -14,7 +14,9 @@ import pytest
 from preaction.errors import SessionFull
 from preaction.stores import Slot, Store, Swapped
 from preaction.stores.memory import MemoryStore
+from preaction.stores.redis import RedisStore
 from preaction.stores.sqlite import SQLiteStore
+from redis_server import make_older
 
 R = TypeVar("R")
 THREADS = 16
@@ -35,7 +37,7 @@ class Factory(Protocol):
     def __call__(self, *, max_per_kind: int = ..., max_claims: int = ..., max_texts: int = ...) -> Made: ...
 
 
-def memory(**bounds: Any) -> Made:
+def memory(_: pytest.FixtureRequest, **bounds: Any) -> Made:
     now = [1_000.0]
 
     def pass_time(by: timedelta) -> None:
@@ -44,31 +46,36 @@ def memory(**bounds: Any) -> Made:
     return Made(MemoryStore(clock=lambda: now[0], **bounds), pass_time)
 
 
-def sqlite(folder: Path, **bounds: Any) -> Made:
+def sqlite(request: pytest.FixtureRequest, **bounds: Any) -> Made:
+    folder = request.getfixturevalue("tmp_path")
     now = [1_000.0]
 
     def pass_time(by: timedelta) -> None:
         now[0] += by.total_seconds()
 
     path = folder / f"{len(list(folder.iterdir()))}.db"
-    return Made(SQLiteStore(path, clock=lambda: now[0], timeout_s=30, **bounds), pass_time)
+    store = SQLiteStore(path, clock=lambda: now[0], timeout_s=30, **bounds)
+    request.addfinalizer(store.close)
+    return Made(store, pass_time)
 
 
-STORES: dict[str, Callable[..., Made]] = {"memory": lambda _, **bounds: memory(**bounds), "sqlite": sqlite}
+def redis(request: pytest.FixtureRequest, **bounds: Any) -> Made:
+    server = request.getfixturevalue("redis_server")
+    prefix = uuid.uuid4().hex
+    store = RedisStore(server.url, prefix=prefix, timeout_s=30, **bounds)
+    request.addfinalizer(store.close)
+    return Made(store, lambda by: make_older(server, prefix, by))
+
+
+STORES: dict[str, Callable[..., Made]] = {"memory": memory, "sqlite": sqlite, "redis": redis}
 
 
 @pytest.fixture(params=STORES)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Factory]:
-    made: list[Made] = []
-
+def make(request: pytest.FixtureRequest) -> Factory:
     def one(**bounds: Any) -> Made:
-        made.append(STORES[request.param](tmp_path, **bounds))
-        return made[-1]
+        return STORES[request.param](request, **bounds)
 
-    yield one
-    for each in made:
-        if isinstance(each.store, SQLiteStore):
-            each.store.close()
+    return one
 
 
 @pytest.fixture
