@@ -95,8 +95,8 @@ def test_undecided_and_the_receipt_of_a_text(authority: LocalAuthority, tmp_path
     assert "missing: amount, topic" in out
     decision = row(authority, 9)["id"]
     promise = {"body": "We guarantee it.\nThe billing team"}
-    authority.check_output(decision, output="billing-team-reply", content=promise)
-    check = rows(authority, CHECKS)[-1]
+    made = authority.check_output(decision, output="billing-team-reply", content=promise)["checkId"]
+    check = next(each for each in rows(authority, CHECKS) if each["id"] == made)
     _, out, _ = command("verify", "--offline", written(tmp_path / "c.jws", check["receipt"]), "--jwks", keys)
     assert f"text billing-team-reply of {decision}, at 2026-12-01T09:00:00Z: failed" in out
     assert "no-promises" in out
