@@ -155,7 +155,7 @@ async def _awaited(awaitable: Any, limit_s: float | None) -> Answer:
 async def _settled(awaitable: Any) -> Answer:
     try:
         return Answer(await awaitable)
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - who cancelled is told by who waits
+    except (Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - who cancelled, who waits knows
         return Answer(error=error)
 
 
@@ -163,7 +163,7 @@ def _called(call: Call) -> Answer:
     """Settled where it runs: what a function raises is an answer, and a `StopIteration` could not cross a future."""
     try:
         return Answer(call.function(*call.arguments))
-    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a function's own cancellation is its failure
+    except (Exception, asyncio.CancelledError, SystemExit) as error:  # noqa: BLE001 - its own cancellation is a failure
         return Answer(error=error)
 
 
