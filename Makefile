@@ -16,6 +16,8 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 LOWEST := .venv-lowest
 LOWEST_READY := $(LOWEST)/.ready
+SCHEMATHESIS := .venv-schemathesis
+SCHEMATHESIS_READY := $(SCHEMATHESIS)/.ready
 
 PYTEST_ARGS := -n 2 --dist worksteal
 # What the fast suite measures, and so what makes its data old
@@ -58,6 +60,15 @@ $(LOWEST_READY): pyproject.toml | $(UV)
 	$(UV) pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[authority,cli]'
 	$(UV) pip install --quiet --python $(LOWEST)/bin/python -e '.[$(EXTRAS)]'
 	@touch $@
+
+# Schemathesis needs an older jsonschema-rs than the authority does
+$(SCHEMATHESIS_READY): Makefile | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(SCHEMATHESIS)
+	$(UV) pip install --quiet --python $(SCHEMATHESIS)/bin/python 'schemathesis>=4.32,<5'
+	@touch $@
+
+.PHONY: schemathesis
+schemathesis: $(SCHEMATHESIS_READY)  ## the environment of tests/authority/test_schemathesis.py
 
 # ---------------------------------------------------------------- every day
 
@@ -127,7 +138,7 @@ build: $(READY)  ## build wheel and sdist into dist/, and try the wheel in an en
 test-long: test-nightly test-lowest  ## what takes longer: many more generated examples; the oldest dependencies
 
 .PHONY: test-nightly
-test-nightly: $(READY)  ## property tests with many more examples, and tests marked `long`
+test-nightly: $(READY) $(SCHEMATHESIS_READY)  ## property tests with many more examples, and tests marked `long`
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest $(PYTEST_ARGS) -m 'hypothesis or long'
 
 .PHONY: test-lowest
@@ -142,5 +153,5 @@ test-runtimes: $(READY)  ## the adapters, each in an environment with its own ru
 
 .PHONY: clean
 clean:  ## remove what was built, measured and cached; keep .venv and .venv-runtimes
-	rm -rf dist site mutants .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(LOWEST)
+	rm -rf dist site mutants .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(LOWEST) $(SCHEMATHESIS)
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

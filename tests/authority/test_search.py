@@ -60,7 +60,8 @@ def test_decisions_are_found_by_status_outcome_case_job_and_time(helpdesk: Local
     assert page(helpdesk, outcome="billing-question", case="HC-1", status="decided")[0] == ["HC-1", "HC-1"]
     assert page(helpdesk, case="HC-1", since=clock.text())[0] == ["HC-1"]
     assert page(helpdesk, job="triage-ticket")[0] == ["HC-1", "HC-3", "HC-2", "HC-1"]
-    for query in ({"job": "other"}, {"status": "maybe"}, {"outcome": "x"}, {"case": "hc-1"}):
+    for name, value in (("job", "other"), ("status", "maybe"), ("outcome", "x"), ("case", "hc-1")):
+        query: Any = {name: value}
         assert page(helpdesk, **query) == ([], None), query
 
 

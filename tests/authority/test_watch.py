@@ -88,7 +88,7 @@ async def test_each_request_is_one_line(asked: Asked, lines: io.StringIO) -> Non
 async def test_no_value_of_a_request_is_logged_or_counted(asked: Asked, lines: io.StringIO) -> None:
     decision = await decide(asked)
     path = f"/v0/executions/{decision['executionId']}/output-checks"
-    for method, where, options in [
+    requests: list[tuple[str, str, Any]] = [
         ("POST", DECISIONS, {"json": {"entity_id": SECRET, "evidence": evidence()}}),
         ("POST", DECISIONS, {"json": {SECRET: SECRET}}),
         ("POST", DECISIONS, {"content": SECRET.encode()}),
@@ -102,7 +102,8 @@ async def test_no_value_of_a_request_is_logged_or_counted(asked: Asked, lines: i
         (SECRET.upper(), "/v0/jobs", {}),
         ("GET", "/v0/jobs", {"headers": {"X-Any": SECRET}}),
         ("POST", f"/mcp?{SECRET}", {"content": SECRET.encode()}),
-    ]:
+    ]
+    for method, where, options in requests:
         await asked.ask(method, where, **options)
     operator = asked.authority.operator_key
     for where in (f"/v0/executions?case={SECRET}", f"/v0/executions?{SECRET}=1", f"/v0/packs/{SECRET}/releases"):

@@ -15,21 +15,19 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 LIMIT_S: Final = 2.0
 REST_S: Final = 60.0
 _START_S: Final = 30.0
-_MEMORY: Final = 2 << 30
 # The package without what its `__init__` imports: the process needs CEL and RE2, and no server.
 _COMMAND: Final = """
 import sys, types
 package = types.ModuleType("preaction.authority")
 package.__path__ = [sys.argv[1]]
 sys.modules[package.__name__] = package
-from preaction.authority.evaluator import evaluate_all
+from preaction.authority.evaluating import evaluate_all
 evaluate_all()
 """
 
@@ -123,40 +121,3 @@ def _line(process: "subprocess.Popen[bytes]", seconds: float) -> bytes:
 
 _EVALUATOR: Final = _Evaluator()
 atexit.register(_EVALUATOR.end)
-
-
-# ---------------------------------------------------------------- in the process itself
-
-
-def evaluate_all() -> None:
-    """Answer question after question, a line of JSON each, until there are no more."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    for line in sys.stdin.buffer:
-        sys.stdout.write(json.dumps(_evaluate(json.loads(line))) + "\n")
-        sys.stdout.flush()
-
-
-def _evaluate(question: Mapping[str, Any]) -> Any:
-    if "pattern" in question:
-        spans = _pattern(question["pattern"]).matches(question["text"], question["most"])
-        return [list(span) for span in spans]
-    return _condition(json.dumps(question["schemas"]), question["condition"]).evaluate(question["data"])
-
-
-@lru_cache(maxsize=256)
-def _pattern(source: str) -> Any:
-    from preaction.authority.patterns import Pattern
-
-    return Pattern(source)
-
-
-@lru_cache(maxsize=256)
-def _condition(schemas: str, source: str) -> Any:
-    from preaction.authority.conditions import Dialect
-
-    return Dialect(json.loads(schemas)).compile(source)

@@ -28,17 +28,16 @@ def run_workers(count: int, work: Work, on_ready: Callable[[], None]) -> None:
     team = _Team(work)
     for number in SIGNALS:
         signal.signal(number, lambda *_: team.stop())
+    told = False
     try:
         for _ in range(count):
             team.start()
         if team.are_ready():
             on_ready()
-        else:
-            team.stop()
-    except BaseException:
-        team.stop()
-        raise
+            told = True
     finally:
+        if not told:
+            team.stop()
         failed = team.wait()
     if failed:
         raise ConfigurationError("a worker ended by itself, so all did")
