@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from redis_server import own_redis, redis_binary, redis_server  # noqa: F401 (fixtures of several rooms)
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # `fast` repeats itself exactly, so that a red run is red again; `nightly` looks for what nobody has seen yet.

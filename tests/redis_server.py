@@ -15,9 +15,12 @@ from contextlib import suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import redis
+
+if TYPE_CHECKING:
+    import redis
 
 PASSWORD = "correct-horse-battery-staple"
 
@@ -101,8 +104,10 @@ class RedisServer:
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
-    def client(self) -> redis.Redis:
+    def client(self) -> "redis.Redis":
         """A client for what a test does behind the store's back; close it."""
+        import redis
+
         return redis.Redis.from_url(self.url)
 
 

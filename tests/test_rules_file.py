@@ -3,6 +3,7 @@
 import json
 import sys
 import tomllib
+import uuid
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from kit import SESSION, decided, reply
 from preaction import ActionGate, ConfigurationError, ToolRule, create_action_gate
 from preaction._core.facts import Memory, Recall
 from preaction.rules_file import CALLABLES, MAX_BYTES, RulesFileError, RulesInFile, json_schema, read_rules_file
+from preaction.stores import Slot
 from preaction.stores.memory import MemoryStore
 from preaction.testing import FakeAuthority
 from preaction.wire.places import PlacedError, json_marks, toml_marks
 from preaction.wire.yaml_text import read_yaml
+from redis_server import PASSWORD, RedisServer
 
 YAML = """\
 origin: https://authority.example
@@ -155,6 +158,33 @@ def test_a_store_stands_beside_the_file_and_is_made_only_where_none_is_given(tmp
     assert [known.case_id for known in found.first] == ["HC-1201"]
 
 
+def test_a_store_in_redis_takes_its_url_from_the_environment(tmp_path: Path, redis_server: RedisServer) -> None:
+    prefix = uuid.uuid4().hex
+    text = f"{YAML}store: {{redis_env: REDIS_URL, prefix: {prefix}}}\n"
+    environ = {**ENVIRON, "REDIS_URL": redis_server.url}
+    path = written(tmp_path, text)
+    stores = [read_rules_file(path).options(environ, {})["store"] for _ in range(2)]
+    stores[0].put(SESSION, [Slot("g", "a", "value")])
+    assert stores[1].read(SESSION, "g") == [("a", "value")]
+    with redis_server.client() as client:
+        assert client.exists(f"{{{prefix}}}:marker")
+    for store in stores:
+        store.close()
+    away = {**ENVIRON, "REDIS_URL": f"redis://:{PASSWORD}@127.0.0.1:1"}
+    for environ, why in (
+        (ENVIRON, "is not set, or empty"),
+        ({**ENVIRON, "REDIS_URL": ""}, "is not set, or empty"),
+        ({**ENVIRON, "REDIS_URL": f"https://:{PASSWORD}@h"}, "the URL of Redis is"),
+        (away, "Redis can't be asked: ConnectionError"),
+    ):
+        with pytest.raises(RulesFileError) as refused:
+            read_rules_file(path).options(environ, {})
+        (problem,) = refused.value.problems
+        assert (problem.line, problem.column) == (16, 20)
+        assert why in str(refused.value)
+        assert PASSWORD not in str(refused.value)
+
+
 def test_windows_line_ends_and_explicit_nulls(tmp_path: Path) -> None:
     assert problems(tmp_path, YAML.replace("\n", "\r\n") + "jobb: 1\r\n")[0][:2] == (16, 1)
     assert ActionGate.from_file(written(tmp_path, YAML + "releases: null\n"), environ=ENVIRON)
@@ -254,7 +284,13 @@ def test_overrides_go_before_the_file(tmp_path: Path) -> None:
         ("deadline_s: 2", "test_recipients: ['A <a@b.example>']", (15, 19), "is not one plain address"),
         ("deadline_s: 2", "job: again", (15, 1), "the key 'job' is repeated"),
         ("deadline_s: 2", "store: sessions.db", (15, 8), "a mapping is needed"),
-        ("deadline_s: 2", "store: {}", (15, 8), "'sqlite' is needed"),
+        ("deadline_s: 2", "store: {}", (15, 8), "either 'sqlite' or 'redis_env' is needed"),
+        ("deadline_s: 2", "store: {sqlite: a.db, redis_env: A}", (15, 8), "either 'sqlite' or 'redis_env' is needed"),
+        ("deadline_s: 2", "store: {sqlite: a.db, prefix: a}", (15, 8), "'prefix' is for 'redis_env'"),
+        ("deadline_s: 2", "store: {redis_env: 'redis://:pw@h'}", (15, 20), "the name of an environment variable"),
+        ("deadline_s: 2", "store: {redis_env: A, prefix: 'a b'}", (15, 31), "String should match pattern"),
+        ("deadline_s: 2", "store: {sqlite: null, redis_env: A}", (15, 17), "Input should be a valid string"),
+        ("deadline_s: 2", "store: {redis: a.db}", (15, 9), "unknown key 'redis'"),
         ("deadline_s: 2", "store: {sqllite: a.db}", (15, 9), "unknown key 'sqllite'; did you mean 'sqlite'?"),
         ("felspar__check_output", "helpdesk__reply", (5, 20), "can't be gated by the decisions that it makes"),
         ("felspar__check_output", "felspar__get_job_decision", (5, 20), "the decision tool can't be"),
@@ -342,6 +378,23 @@ def published_schema(repository: Path) -> Any:
     return json.loads((repository / "docs/gate.schema.json").read_text("utf-8"))
 
 
+BAD_STORES: list[Any] = [
+    {},
+    {"prefix": "a"},
+    {"sqlite": ""},
+    {"sqlite": "a.db", "redis_env": "A"},
+    {"sqlite": "a.db", "prefix": "a"},
+    {"redis_env": "redis://:pw@host"},
+    {"redis_env": "A", "prefix": "a b"},
+    {"redis_env": None},
+]
+
+
+@pytest.mark.parametrize("store", BAD_STORES)
+def test_a_store_that_the_schema_refuses_the_reader_refuses(tmp_path: Path, store: object) -> None:
+    assert problems(tmp_path, f"{YAML}store: {json.dumps(store)}\n")
+
+
 def test_the_schema_takes_what_the_reader_takes_and_refuses_what_it_refuses(repository: Path) -> None:
     published = published_schema(repository)
     jsonschema_rs.meta.validate(published)
@@ -356,9 +409,15 @@ def test_the_schema_takes_what_the_reader_takes_and_refuses_what_it_refuses(repo
         {"deadline_s": 0},
         {"releases": []},
         {"agent_key_env": "sk-secret"},
+        *[{"store": store} for store in BAD_STORES],
     ]
     for change in changes:
         assert not validator.is_valid({**good, **change}), change
+    for store in ({"sqlite": "a.db"}, {"redis_env": "REDIS_URL"}, {"redis_env": "A", "prefix": "a"}):
+        assert validator.is_valid({**good, "store": store}), store
+        assert RulesInFile.model_validate(
+            {name: value for name, value in good.items() if name != "$schema"} | {"store": store}
+        )
     assert not validator.is_valid({name: value for name, value in good.items() if name != "job"})
 
 

@@ -41,6 +41,9 @@ class RulesFileError(PlacedError):
     """A rules file can't be right. `problems` has the line and column (from 1) of each error, up to 100."""
 
 
+_A_FILE: Final[dict[str, Any]] = {"required": ["sqlite"], "not": {"required": ["prefix"]}}
+_UNSET: Final = "the environment variable that is named here is not set, or empty"
+
 # The models -----------------------------------------------------------------------------------------------------------
 
 
@@ -111,13 +114,30 @@ class RuleInFile(ToolRule):
 
 
 class StoreInFile(BaseModel):
-    """Where sessions are kept, for several processes; without it, in the memory of each."""
+    """Where sessions are kept, for several processes; without it, in the memory of each. One place is named."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", json_schema_extra={"oneOf": [_A_FILE, {"required": ["redis_env"]}]}
+    )
 
     sqlite: Annotated[
         str, Field(strict=True, min_length=1, description="A file on this machine, from the rules file's folder.")
-    ]
+    ] = ""
+    redis_env: Annotated[
+        str, Field(strict=True, description="The environment variable that holds the URL of a Redis or Valkey."),
+        AfterValidator(_variable), WithJsonSchema({"type": "string", "pattern": f"^{_VARIABLE.pattern}$"}),
+    ] = ""  # fmt: skip
+    prefix: Annotated[
+        str, Field(strict=True, pattern=r"^[A-Za-z0-9_.:-]{1,64}$", description="What keys in Redis begin with.")
+    ] = "preaction"
+
+
+def _one_place(store: StoreInFile) -> StoreInFile:
+    if bool(store.sqlite) == bool(store.redis_env):
+        raise ValueError("either 'sqlite' or 'redis_env' is needed")
+    if store.sqlite and "prefix" in store.model_fields_set:
+        raise ValueError("'prefix' is for 'redis_env'; a file needs none")
+    return store
 
 
 class RulesInFile(BaseModel):
@@ -158,7 +178,7 @@ class RulesInFile(BaseModel):
     ] = timedelta(hours=24)  # fmt: skip
     max_clock_skew_s: Annotated[Seconds, Field(description="How far the clocks may disagree, in seconds.")] = 300.0
     deadline_s: Annotated[Seconds, Field(description="How long a verdict may wait for the authority.")] = 5.0
-    store: StoreInFile | None = None
+    store: Annotated[StoreInFile, AfterValidator(_one_place)] | None = None
 
 
 def json_schema() -> dict[str, Any]:
@@ -210,16 +230,24 @@ class RulesFile:
         if not {"verify", "describe"} <= own.keys() or (self.given.origin and "verify_output_check" not in own):
             options |= self._asked(os.environ if environ is None else environ, overrides)
         if self.given.store is not None and "store" not in own:
-            options["store"] = self._store(self.given.store)
+            options["store"] = self._store(self.given.store, os.environ if environ is None else environ)
         return options | own
 
-    def _store(self, given: StoreInFile) -> Store:
-        from preaction.stores.sqlite import SQLiteStore
-
+    def _store(self, given: StoreInFile, environ: Mapping[str, str]) -> Store:
+        url = environ.get(given.redis_env)
+        if given.redis_env and not url:
+            raise self._error(("store", "redis_env"), _UNSET)
         try:
+            if url:
+                from preaction.stores.redis import RedisStore
+
+                return RedisStore(url, prefix=given.prefix)
+            from preaction.stores.sqlite import SQLiteStore
+
             return SQLiteStore(Path(self.file).parent / given.sqlite)
         except ConfigurationError as error:
-            raise self._error(("store", "sqlite"), str(error).removeprefix("store: ")) from None
+            place = ("store", "redis_env" if url else "sqlite")
+            raise self._error(place, str(error).removeprefix("store: ")) from None
 
     def _asked(self, environ: Mapping[str, str], overrides: Mapping[str, Any]) -> dict[str, Any]:
         from preaction.rest.felspar import Felspar
@@ -232,7 +260,7 @@ class RulesFile:
         if key is None and variable is None:
             raise self._error((), "'agent_key_env' is needed: the environment variable that holds the agent key")
         if key is None and not (key := environ.get(str(variable))):
-            raise self._error(("agent_key_env",), "the environment variable that is named here is not set, or empty")
+            raise self._error(("agent_key_env",), _UNSET)
         try:
             felspar = Felspar(origin, key)
         except ConfigurationError as error:

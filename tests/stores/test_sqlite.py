@@ -161,6 +161,20 @@ def test_a_file_damaged_while_in_use_denies(path: Path) -> None:
     assert gate.check(SESSION, REPLY, reply()).code == "gate_error"
 
 
+def test_a_disk_that_is_full_denies_and_leaves_what_was_there(path: Path) -> None:
+    store = SQLiteStore(path)
+    gate, authority = helpdesk(store=store)
+    decided(gate, authority)
+    store.put("s", [Slot("g", "a", "value")])
+    assert store._connection is not None
+    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        store.put("s", [Slot("g", "a", "changed"), Slot("g", "b", "x" * 100_000)])
+    assert store.read("s", "g") == [("a", "value")]
+    assert gate.check(SESSION, REPLY, reply()).code == "allowed", "reading needs no room"
+
+
 def test_a_put_that_fails_half_way_is_taken_back(path: Path) -> None:
     store = SQLiteStore(path)
     with pytest.raises(sqlite3.Error):

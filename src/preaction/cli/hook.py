@@ -73,7 +73,7 @@ def _read(rules: Path) -> "RulesFile":
     file = read_rules_file(rules)
     if file.given.store is None:
         raise ConfigurationError(
-            f"{rules}: the hook needs a store, since each event is a process: store: {{sqlite: …}}"
+            f"{rules}: the hook needs a store, since each event is a process: store: {{sqlite: …}} or {{redis_env: …}}"
         )
     return file
 
