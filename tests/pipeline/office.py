@@ -184,7 +184,7 @@ class Office:
 def raising(error: BaseException) -> Callable[..., Any]:
     """A function that raises."""
 
-    def fails(*given: Any) -> Any:
+    def fails(*given: Any, **more: Any) -> Any:
         raise error
 
     return fails

@@ -177,9 +177,17 @@ def test_p07_confirmations_alone() -> None:
 # ---------------------------------------------------------------- the action gate as one step
 
 
+def sending(ran: list[Any]) -> Any:
+    def send(command: Any) -> str:
+        ran.append(command)
+        return "sent"
+
+    return send
+
+
 def desk(gate: Any, ran: list[Any], **changes: Any) -> ToolPipeline:
     schema = {"type": "object", "properties": {"ticketId": {"type": "string"}, "body": {"type": "string"}}}
-    given = {"name": REPLY, "run": lambda command: ran.append(command) or "sent", "input_schema": schema}
+    given: dict[str, Any] = {"name": REPLY, "run": sending(ran), "input_schema": schema}
     return ToolPipeline([Tool(**{**given, **changes})], gate=gate)
 
 
@@ -254,7 +262,7 @@ def test_what_the_decision_tool_returned_is_recorded_by_the_gate() -> None:
         Tool(name=name, run=lambda command, one=one: one, input_schema={"type": "object"}, effect="read")
         for name, one in zip(names, (made, check), strict=True)
     ]
-    act = Tool(name=REPLY, run=lambda command: ran.append(command) or "sent", input_schema={"type": "object"})
+    act = Tool(name=REPLY, run=sending(ran), input_schema={"type": "object"})
     pipeline = ToolPipeline([*decide, act], gate=gate)
     assert replied(pipeline).code == "gate_denied"
 
