@@ -154,6 +154,24 @@ def test_p07_one_confirmation_serves_one_of_two_requests() -> None:
     assert office.write(LARGE).code == "needs_confirmation"
 
 
+def test_p07_of_two_requests_at_once_one_has_the_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:
+    office = Office()
+    confirmations = office.pipeline.confirmations
+    confirmations.approve(asked(office.write(LARGE)).id, by="u_9")
+    use = confirmations.use
+
+    def too_late(given: Given) -> bool:
+        monkeypatch.undo()
+        assert office.write(LARGE, request_id="req_2").code == "executed"
+        return use(given)
+
+    monkeypatch.setattr(confirmations, "use", too_late)
+    again = asked(office.write(LARGE))
+    assert len(office.acts) == 1
+    confirmations.approve(again.id, by="u_9")
+    assert office.write(LARGE).code == "executed", "its key was free again"
+
+
 def test_p07_confirmations_alone() -> None:
     clock = FakeClock()
     kept = Confirmations(MemoryStore(), 60, clock)
