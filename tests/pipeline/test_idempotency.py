@@ -166,6 +166,23 @@ async def test_p08_tasks_at_once_act_once() -> None:
     assert len(office.acts) == 1
 
 
+def test_p08_a_reservation_that_was_taken_over_meanwhile_does_not_act() -> None:
+    raced: list[str] = []
+
+    def slow_audit(record: dict[str, Any]) -> None:
+        if record["phase"] == "before" and not raced:
+            office.clock.advance(seconds=200)
+            raced.append(heir.write(call_id="call_2").code)
+
+    store = MemoryStore()
+    office = Office(store=store, audit=slow_audit)
+    heir = Office(store=store, clock=office.clock)
+    assert office.write().code == "in_progress"
+    assert raced == ["executed"]
+    assert (office.acts, len(heir.acts)) == ([], 1)
+    assert office.write().code == "replayed"
+
+
 def test_p08_a_result_outlives_the_process(tmp_path: Path) -> None:
     first = Office(store=SQLiteStore(tmp_path / "s"))
     done = first.write()
