@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from bench_stores import stores
 
 from preaction import (
     Felspar,
@@ -273,6 +274,8 @@ def main() -> None:
     gc.freeze()
     local(pairs)
     over_http(pairs)
+    os.sched_setaffinity(0, cores)
+    stores(ratio, show, pairs, TOOL, RULE, CALL)
 
 
 if __name__ == "__main__":

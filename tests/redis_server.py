@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -158,18 +158,28 @@ def redis_binary() -> Path:
     return found
 
 
+@contextmanager
+def running(binary: Path, folder: Path, **settings: str) -> Iterator[RedisServer]:
+    """A server, whatever becomes of it in between."""
+    server = RedisServer(binary, folder, **settings)
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
 @pytest.fixture(scope="session")
 def redis_server(redis_binary: Path) -> Iterator[RedisServer]:
     """One server for all tests of this process, which leave it running; each takes a prefix of its own."""
-    with tempfile.TemporaryDirectory(prefix="preaction-redis-") as folder:
-        server = RedisServer(redis_binary, Path(folder))
+    with (
+        tempfile.TemporaryDirectory(prefix="preaction-redis-") as folder,
+        running(redis_binary, Path(folder)) as server,
+    ):
         yield server
-        server.kill()
 
 
 @pytest.fixture
 def own_redis(redis_binary: Path, tmp_path: Path) -> Iterator[RedisServer]:
     """A server for one test alone, to be stopped, killed and started again."""
-    server = RedisServer(redis_binary, tmp_path)
-    yield server
-    server.kill()
+    with running(redis_binary, tmp_path) as server:
+        yield server

@@ -16,7 +16,9 @@ LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_everything_on_it_runs(page: str) -> None:
+def test_everything_on_it_runs(page: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if 'os.environ["REDIS_URL"]' in (ROOT / page).read_text("utf-8"):
+        monkeypatch.setenv("REDIS_URL", request.getfixturevalue("redis_server").url)
     run_page(ROOT / page)
 
 
