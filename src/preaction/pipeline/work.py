@@ -16,6 +16,7 @@ from preaction.pipeline.outcome import Ending
 from preaction.pipeline.proposal import Limits, ProposedCall, TrustedContext
 from preaction.pipeline.tool import Tool
 from preaction.stores import Store
+from preaction.stores.memory import MemoryStore
 
 log = logging.getLogger("preaction")
 
@@ -87,6 +88,11 @@ Stepping = Generator[Call, Answer, StepResult]
 def ask_hook(parts: Parts, function: Callable[..., Any], *arguments: Any) -> Asking[Answer]:
     """What a hook says, within the limit on execution time."""
     return (yield Call(function, arguments, limit_s=parts.limits.execution_s))
+
+
+def ask_store(parts: Parts, function: Callable[..., Any], *arguments: Any) -> Asking[Answer]:
+    """What a function over the store gives. Memory never blocks, and so needs no thread."""
+    return (yield Call(function, arguments, quick=isinstance(parts.store, MemoryStore)))
 
 
 def failed(work: Work, parts: Parts, where: str, answer: Answer) -> Ending:
