@@ -177,7 +177,7 @@ def test_a_server_that_does_not_answer_denies_within_the_time_out(own_redis: Red
     first = time.monotonic() - before
     assert gate.check(SESSION, REPLY, reply()).code == "gate_error", "connecting anew takes no longer either"
     own_redis.thaw()
-    assert 0.2 <= first < 2, "a loaded machine is slow, but five seconds is what redis-py would wait"
+    assert 0.2 <= first < 4, "a loaded machine is slow, but five seconds is what redis-py would wait"
     assert gate.check(SESSION, REPLY, reply()).code == "allowed"
 
 
@@ -389,6 +389,12 @@ def test_a_prefix_that_would_not_keep_its_keys_together_is_refused(prefix: str, 
         RedisStore(redis_server.url, prefix=prefix)
 
 
+@pytest.mark.parametrize("timeout_s", [0, -1, None, "5", float("inf"), float("nan")])
+def test_a_time_out_that_would_never_come_is_refused(timeout_s: Any, redis_server: RedisServer) -> None:
+    with pytest.raises(ConfigurationError, match="timeout_s"):
+        RedisStore(redis_server.url, timeout_s=timeout_s)
+
+
 def test_no_server_is_refused_at_creation(own_redis: RedisServer, opened: Open) -> None:
     own_redis.stop()
     with pytest.raises(ConfigurationError, match="Redis can't be asked: ConnectionError"):
@@ -451,6 +457,28 @@ def test_a_server_in_cluster_mode_that_holds_the_slot_will_do(redis_binary: Path
         assert store.claim("use", HOUR, take=True) == "free"
         assert store.swap("n", None, "a", HOUR).done
         store.close()
+
+
+def test_to_ask_writes_nothing_so_that_it_waits_for_no_disk(own_redis: RedisServer, opened: Open) -> None:
+    store = opened(own_redis)
+    store.put("s", [Slot("g", "a", "value")])
+    store.claim("use", HOUR, take=True)
+    store.swap("n", None, "a", HOUR)
+
+    def written() -> int:
+        with own_redis.client() as client:
+            return int(client.info("persistence")["rdb_changes_since_last_save"])
+
+    before = written()
+    store.read("s", "g")
+    store.read_many("s", "g", ["a"])
+    store.is_full("s")
+    store.look("n")
+    store.swap("n", None, "b", HOUR)
+    for take in (False, True):
+        assert store.claim("use", HOUR, take=take) == "taken"
+    assert store.claim("another", HOUR, take=False) == "free"
+    assert written() == before
 
 
 def test_sessions_that_nobody_asks_for_go_whole_and_others_stay(

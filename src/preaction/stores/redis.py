@@ -69,7 +69,7 @@ class RedisStore:
         self._idle_ms = _milliseconds(idle)
         self._may_forget = unsafe_without_append_only_file
         self._pool = ConnectionPool(
-            **_read_url(url, timeout_s),
+            **_read_url(url, _seconds(timeout_s)),
             retry=Retry(NoBackoff(), 0),
             redis_connect_func=self._greet,
             protocol=2,  # with 3, redis-py lets the server stretch the time-outs
@@ -203,6 +203,13 @@ def _read_url(url: str, timeout_s: float) -> dict[str, Any]:
     if place == "host":
         options |= {"socket_connect_timeout": timeout_s, "socket_keepalive": True}
     return options | {"socket_timeout": timeout_s}
+
+
+def _seconds(timeout_s: object) -> float:
+    """A time-out that comes: None would wait for ever."""
+    if isinstance(timeout_s, int | float) and 0 < timeout_s < math.inf:
+        return timeout_s
+    raise ConfigurationError(f"store: timeout_s is a number of seconds above zero, not {timeout_s!r:.40}")
 
 
 def _group(group: str) -> str:
