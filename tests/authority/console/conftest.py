@@ -64,7 +64,7 @@ async def operator(visitor: Visitor) -> Visitor:
     return visitor
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # no longer: while it is open, playwright's loop is this thread's running one
 def chromium() -> Iterator[Browser]:
     """A real Chromium."""
     binary = os.environ.get("PREACTION_CHROMIUM") or shutil.which("chromium")
