@@ -8,7 +8,7 @@ from preaction.pipeline.idempotency import Conflict, Free, InProgress, Known, Re
 from preaction.pipeline.outcome import TEXTS, Ending
 from preaction.pipeline.record import record_of
 from preaction.pipeline.result import Unreadable, clean, clean_text, plain_result, require_fit, text_of
-from preaction.pipeline.tool import Command, NothingSent, PublicToolError
+from preaction.pipeline.tool import Command, Hook, NothingSent, PublicToolError
 from preaction.pipeline.work import Parts, Stepping, Work, ask_hook, ask_store, failed, log, tell
 
 _LONGEST_ERROR: Final = 1000
@@ -31,7 +31,7 @@ def recall(work: Work, parts: Parts) -> Stepping:
             return None
         if not isinstance(known, Unknown) or tool.reconcile is None:
             return ending_of(known)
-        ended = yield from _reconcile(work, parts, known)
+        ended = yield from _reconcile(work, parts, known, tool.reconcile)
         if ended is not None:
             return ended
     return Ending("in_progress")
@@ -47,12 +47,9 @@ def ending_of(known: Known) -> Ending:
     return Ending("outcome_unknown" if isinstance(known, Unknown) else "in_progress")
 
 
-def _reconcile(work: Work, parts: Parts, unknown: Unknown) -> Stepping:
+def _reconcile(work: Work, parts: Parts, unknown: Unknown, reconcile: Hook) -> Stepping:
     """Ask the tool what became of an act. Nothing to end with means: look again."""
-    tool = work.tool
-    if tool.reconcile is None or work.act is None or work.command is None:
-        return Ending("outcome_unknown")
-    answer = yield from ask_hook(parts, tool.reconcile, work.key)
+    answer = yield from ask_hook(parts, reconcile, work.key)
     if not answer.good:
         failed(work, parts, "reconcile", answer)
         return Ending("outcome_unknown", detail="reconcile failed")
@@ -67,7 +64,7 @@ def _reconcile(work: Work, parts: Parts, unknown: Unknown) -> Stepping:
 
 def reserve(work: Work, parts: Parts) -> Stepping:
     """8, second half: the act is ours, and the confirmation is used up for it."""
-    if work.act is not None and work.command is not None:
+    if work.act:
         seconds = 2 * parts.limits.execution_s + 60  # to record it, ask the gate, and begin
         answer = yield from ask_store(parts, parts.acts.reserve, work.act, work.command, work.free, seconds)
         if not answer.good:
@@ -140,12 +137,11 @@ def _failure(work: Work, parts: Parts, answer: Answer) -> Stepping:
         yield from let_go(work, parts)
         return Ending("tool_failed", detail="nothing was done")
     detail = "late" if answer.late else type(error).__name__
-    if not work.tool.acts:
+    if work.reserved is None:  # a read
         return Ending("timed_out" if answer.late else "tool_failed", detail=detail)
-    if work.reserved is not None:
-        lost = yield from ask_store(parts, parts.acts.lose, work.reserved)
-        if not lost.good:  # what was begun is of unknown outcome anyhow once its time is over
-            failed(work, parts, "idempotency", lost)
+    lost = yield from ask_store(parts, parts.acts.lose, work.reserved)
+    if not lost.good:  # what was begun is of unknown outcome anyhow once its time is over
+        failed(work, parts, "idempotency", lost)
     return Ending("outcome_unknown", detail=detail)
 
 

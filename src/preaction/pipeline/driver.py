@@ -24,6 +24,10 @@ MAX_THREADS: Final = 64
 """Threads for functions that block. When all of them hang, further calls are late before they began."""
 
 
+STUCK_S: Final = 60.0
+"""How long an event loop waits for a thread in a call without a limit, such as one to the store or the audit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call to make. With `limit_s` it is given up after so many seconds; a thread in it goes on all the same.
@@ -131,7 +135,7 @@ async def _in_a_thread(call: Call) -> Answer:
     future = _submit(partial(_called, call))
     waiting = asyncio.wrap_future(future)
     try:
-        done, _ = await asyncio.wait([waiting], timeout=call.limit_s)
+        done, _ = await asyncio.wait([waiting], timeout=STUCK_S if call.limit_s is None else call.limit_s)
     except asyncio.CancelledError:
         future.cancel()
         raise

@@ -55,7 +55,7 @@ def record_of(work: Work, parts: Parts, ending: Ending | None, phase: str) -> di
 
 
 def _arguments(work: Work) -> dict[str, Any] | None:
-    if work.command is None:
+    if not work.command:
         return None
     listed = () if work.known_tool is None else work.known_tool.audit_fields
     return {

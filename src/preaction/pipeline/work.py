@@ -51,11 +51,11 @@ class Work:
     known_tool: Tool | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
     unparsed: dict[str, Any] | None = None
-    command: str | None = None
+    command: str = ""
     objects: dict[str, Any] = field(default_factory=dict)
     object_ids: dict[str, str] = field(default_factory=dict)
     key: str | None = None
-    act: str | None = None
+    act: str = ""
     free: Free = NEVER_DONE
     given: Given | None = None
     reserved: Reserved | None = None
