@@ -9,6 +9,7 @@ from preaction.pipeline.confirm import ConfirmationError
 from preaction.pipeline.outcome import Confirmation, Outcome
 from preaction.pipeline.pipeline import ToolPipeline
 from preaction.pipeline.proposal import Limits, ProposedCall, TrustedContext
+from preaction.pipeline.sql_audit import SqlAudit
 from preaction.pipeline.tool import Allowed, Command, Denied, NothingSent, NotVisible, PublicToolError, Tool
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Outcome",
     "ProposedCall",
     "PublicToolError",
+    "SqlAudit",
     "Tool",
     "ToolPipeline",
     "TrustedContext",
