@@ -53,9 +53,9 @@ BY_HAND = ["A01", "A02", "A04", "A30", "A34", "H25", "I05", "I09"]
 """Cases with a test of their own below."""
 
 ELSEWHERE = {
-    "I10": "pipeline: a use is given back where a tool provably did nothing; the gate's `once` never gives one back",
-    "I14": "pipeline: idempotency keys; a gate knows none",
-    "I17": "pipeline: idempotency keys; a gate knows none",
+    "I10": "tests/pipeline: a use is given back where a tool provably did nothing; `once` never gives one back",
+    "I14": "tests/pipeline: idempotency keys; a gate knows none",
+    "I17": "tests/pipeline: idempotency keys; a gate knows none",
 }
 """Cases that no gate judges, and where they belong."""
 

@@ -134,7 +134,7 @@ def ask_preflight(work: Work, parts: Parts) -> Stepping:
 
 def ask_gate(work: Work, parts: Parts) -> Stepping:
     """The action gate lets it act, as far as can be said now. Only needed before a person is asked; uses nothing up."""
-    if parts.gate is None or work.tool.confirm is False:
+    if parts.gate is None or work.tool.confirm is None or work.tool.confirm is False:
         return None
     given = (work.context.session_id, work.tool.name, work.copy_of_arguments())
     answer = yield Call(parts.gate.preview, given, afunction=parts.gate.apreview)
@@ -148,7 +148,7 @@ def denied_by(verdict: Verdict) -> StepResult:
 
 def confirm(work: Work, parts: Parts) -> Stepping:
     """7: a person has confirmed exactly this, where that is needed."""
-    needed: Any = work.tool.confirm
+    needed: Any = False if work.tool.confirm is None else work.tool.confirm
     if callable(needed):
         answer = yield from ask_hook(parts, needed, work.copy_of_arguments(), dict(work.objects))
         if not answer.good:

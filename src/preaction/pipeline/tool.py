@@ -59,7 +59,7 @@ class Tool:
     - `run(command)` acts. `effect` is "read" or "write"; a write gets an idempotency key.
     - `resolve(arguments, context)` → the business objects by name, or `NotVisible()`; a None among them is one, too.
     - `authorize(context, tool_name, objects, arguments)` → `Allowed()` or `Denied(code)`; left out, all may.
-    - `confirm(arguments, objects)` → whether a person has to confirm; anything but False means yes. Or just True.
+    - `confirm(arguments, objects)` → whether a person has to; anything but False means yes. Or True.
     - `summary(arguments, objects)` → what that person is shown. `object_ids(objects)` → names them for the record.
     - `reconcile(idempotency_key)` → the result of an act whose outcome got lost, or None when nothing was done.
     - `sanitise(result)` → the result without what the model needn't see; after `output_schema` was checked.
@@ -74,7 +74,7 @@ class Tool:
     effect: Literal["read", "write"] = "write"
     resolve: Hook | None = None
     authorize: Hook | None = None
-    confirm: Hook | bool = False
+    confirm: Hook | bool | None = None
     summary: Hook | None = None
     object_ids: Hook | None = None
     timeout_s: float = 10
@@ -96,7 +96,7 @@ class Tool:
         for name in ("resolve", "authorize", "summary", "object_ids", "sanitise", "reconcile", "operation_id"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigurationError(f"{where}.{name}: a function is needed")
-        if not isinstance(self.confirm, bool) and not callable(self.confirm):
+        if not isinstance(self.confirm, bool | None) and not callable(self.confirm):
             raise ConfigurationError(f"{where}.confirm: a function is needed, or True")
         names_of(self.audit_fields, f"{where}.audit_fields")
         seconds_of(self.timeout_s, f"{where}.timeout_s")
