@@ -181,6 +181,17 @@ def test_a_server_that_does_not_answer_denies_within_the_time_out(own_redis: Red
     assert gate.check(SESSION, REPLY, reply()).code == "allowed"
 
 
+def test_what_got_no_answer_is_not_sent_again(own_redis: RedisServer, opened: Open) -> None:
+    store = opened(own_redis, timeout_s=0.2)
+    with own_redis.client() as client:
+        before = client.info("stats")["total_connections_received"]
+        own_redis.freeze()
+        with pytest.raises(StoreUnavailable, match="TimeoutError"):
+            store.claim("use", HOUR, take=True)
+        own_redis.thaw()
+        assert client.info("stats")["total_connections_received"] == before
+
+
 def test_killed_in_the_middle_nothing_is_given_twice(own_redis: RedisServer, opened: Open) -> None:
     store = opened(own_redis)
     taken: list[int] = []
@@ -418,6 +429,8 @@ def test_a_password_is_in_no_message_no_log_and_no_representation(
         store.look("n")
     verdict = gate.check(SESSION, REPLY, reply())
     assert verdict.code == "gate_error"
+    assert refused.value.__suppress_context__
+    assert failed.value.__suppress_context__
     traces = [text for each in (refused, failed) for text in traceback.format_exception(each.value)]
     for text in (*traces, caplog.text, repr(store), repr(vars(store)), str(verdict)):
         assert PASSWORD not in text
