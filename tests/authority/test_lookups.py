@@ -179,9 +179,9 @@ def test_those_that_hang_use_up_their_own_threads_only(opening: Opening) -> None
     pack = LOOKED_UP.replace(
         "twice: {type: boolean, from: lookup, lookup: ledger}", "twice: {type: boolean, from: lookup, lookup: other}"
     )
-    lookups = Lookups({"ledger": slow, "other": Told({"twice": True})}, deadline=timedelta(seconds=0.02))
+    lookups = Lookups({"ledger": slow, "other": Told({"twice": True})}, deadline=timedelta(seconds=0.15))
     authority = opening(lookups, pack)
-    for _ in range(20):
+    for _ in range(18):
         assert refund(authority)["missing"] == ["amount"]
     assert len(slow.asked) == 16
     free.set()
