@@ -15,6 +15,18 @@ from authority.packs import HELPDESK
 from authority.postgres import Postgres, programs
 from preaction.authority import LocalAuthority
 
+FAST_OVER_POSTGRESQL = ("test_storage", "test_shared", "test_again", "test_search")
+"""What the fast suite runs over PostgreSQL as well; the other modules do it in `make test-nightly`."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test that runs over each kind of database is long over PostgreSQL, but for some."""
+    for item in items:
+        over = "postgres" in item.name.partition("[")[2] and "authority" in item.path.parts
+        if over and item.path.stem not in FAST_OVER_POSTGRESQL:
+            item.add_marker(pytest.mark.long)
+
 
 class Clock:
     """Stands still until it is moved."""

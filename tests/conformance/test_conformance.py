@@ -131,16 +131,16 @@ def test_who_is_told_to_wait_waits() -> None:
 @pytest.mark.parametrize(
     ("status", "body"),
     [
-        (200, b"null"),
+        pytest.param(200, b"null", marks=pytest.mark.long),
         (200, b"[]"),
-        (200, b"{}"),
-        (200, b"\xff"),
+        pytest.param(200, b"{}", marks=pytest.mark.long),
+        pytest.param(200, b"\xff", marks=pytest.mark.long),
         (200, b'[{"job": 1}]'),
-        (200, b'{"keys": [1], "errors": [1]}'),
-        (302, b""),
-        (404, b'{"errors": {"pointer": 1}}'),
+        pytest.param(200, b'{"keys": [1], "errors": [1]}', marks=pytest.mark.long),
+        pytest.param(302, b"", marks=pytest.mark.long),
+        pytest.param(404, b'{"errors": {"pointer": 1}}', marks=pytest.mark.long),
         (422, b'{"errors": [{"pointer": 1}, 2]}'),
-        (500, b"oops"),
+        pytest.param(500, b"oops", marks=pytest.mark.long),
     ],
 )
 def test_odd_answers_differ_and_break_nothing(status: int, body: bytes) -> None:

@@ -161,6 +161,7 @@ def assert_usable(page: Page, origin: str, path: str, scheme: Literal["light", "
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
+@pytest.mark.long
 def test_axe_finds_nothing_in_the_light_and_in_the_dark(page: Page, served: Served, paths: list[str]) -> None:
     _, _, verdicts, *_, decision, check = paths[:8]
     assert_usable(page, served.origin, "/console/sign-in", "light", 1280)
@@ -179,6 +180,7 @@ def test_axe_finds_nothing_on_any_page(
         assert_usable(page, served.origin, path, scheme, width)
 
 
+@pytest.mark.long
 def test_every_table_says_what_it_is_and_what_its_rows_are(page: Page, served: Served, paths: list[str]) -> None:
     for path in paths[:8]:
         page.goto(served.origin + path)
@@ -289,6 +291,7 @@ def test_all_of_it_works_with_the_keyboard_alone_and_without_javascript(
     expect(page.get_by_role("heading", level=1)).to_have_text("Sign in")
 
 
+@pytest.mark.long
 def test_a_search_works_without_javascript(
     window: BrowserContext, served: Served, authority: LocalAuthority, paths: list[str]
 ) -> None:
