@@ -1351,6 +1351,10 @@ def test_a_stream_of_the_server_that_is_resumed_loses_no_result_and_lets_nothing
     target = world.target("stdio", "http", "resuming")
 
     async def play() -> list[Any]:
+        with anyio.fail_after(90):
+            return await session()
+
+    async def session() -> list[Any]:
         async with Client(target, mode="legacy") as client:
             host = Host()
             told = [await host.reply(client)]

@@ -2,7 +2,8 @@
 
     python resuming.py http PORT
 
-The client has to come again with `Last-Event-ID`; what happened meanwhile is sent again then.
+The client has to come again with `Last-Event-ID`; what happened meanwhile is sent again then. The answer follows the
+break at once, so that it is stored before the client is back.
 """
 
 import itertools
@@ -45,23 +46,26 @@ class Kept(EventStore):
 @desk.tool()
 async def helpdesk_reply(ctx: Context, ticket_id: str, body: str) -> str:
     """Send a reply on a ticket."""
+    said = official.helpdesk_reply(ticket_id, body)
     await ctx.close_sse_stream()
-    return official.helpdesk_reply(ticket_id, body)
+    return said
 
 
 @desk.tool()
 async def get_job_decision(ctx: Context, entity_id: str) -> dict[str, Any]:
     """Ask for a decision on a ticket."""
+    decision = await anyio.to_thread.run_sync(official.get_job_decision, entity_id)
     await ctx.close_sse_stream()
-    return await anyio.to_thread.run_sync(official.get_job_decision, entity_id)
+    return decision
 
 
 @desk.tool()
 async def check_output(ctx: Context, execution_id: str, body: str) -> dict[str, Any]:
     """Have a text checked for a decision."""
+    check = await anyio.to_thread.run_sync(official.check_output, execution_id, body)
     await ctx.close_sse_stream()
-    return await anyio.to_thread.run_sync(official.check_output, execution_id, body)
+    return check
 
 
 if __name__ == "__main__":
-    desk.run("streamable-http", port=int(sys.argv[2]), event_store=Kept(), retry_interval=50)
+    desk.run("streamable-http", port=int(sys.argv[2]), event_store=Kept(), retry_interval=200)
