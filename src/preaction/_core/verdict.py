@@ -12,7 +12,7 @@ from preaction._core.call import plain
 from preaction._core.denied import CheckName, Code, Denied
 from preaction._core.trail import CheckResult, Trail
 from preaction.errors import InvalidJSON, PreactionError
-from preaction.wire.digest import digest
+from preaction.wire.digest import digest, spelled_out
 from preaction.wire.models import Escalation
 
 FIX_THE_TEXT = "Fix what check_output flagged, check it again, then retry."
@@ -82,8 +82,8 @@ class Verdict:
         try:
             return digest(call)
         except InvalidJSON:
-            large: list[str] = []
-            return digest({**call, "arguments": _spell_out(self.arguments, "", large), "integers": sorted(large)})
+            arguments, large = spelled_out(self.arguments)
+            return digest({**call, "arguments": arguments, "integers": large})
 
     @cached_property
     def checks(self) -> Mapping[CheckName, CheckResult]:
@@ -125,22 +125,6 @@ def tool_name(tool: object) -> str:
     if not issubclass(type(tool), str):
         return type(tool).__name__
     return str.__str__(cast("str", tool)).encode("utf-8", "backslashreplace").decode()
-
-
-def _spell_out(value: Any, path: str, large: list[str]) -> Any:
-    if isinstance(value, dict):
-        return {name: _spell_out(item, f"{path}/{_token(name)}", large) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_spell_out(item, f"{path}/{index}", large) for index, item in enumerate(value)]
-    if isinstance(value, int) and abs(value) >= 2**53:
-        large.append(path)
-        return str(value)
-    return value
-
-
-def _token(name: str) -> str:
-    """A name in a JSON pointer (RFC 6901), so that `a/b` is another place than `b` in `a`."""
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def denial_text(verdict: Verdict) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-import jsonschema_rs
 from pydantic import BaseModel, ValidationError
 
 from preaction._core.denied import quote
 from preaction.errors import ConfigurationError
+from preaction.wire import json_schema
 from preaction.wire.digest import digest
 
 MOST_ERRORS: Final = 5
@@ -46,18 +46,11 @@ class Misfit:
 
 
 def validator_of(schema: Mapping[str, Any], where: str) -> Any:
-    """A validator that fetches nothing and whose patterns are linear; `ConfigurationError` for no usable schema."""
+    """A validator for `schema`; `ConfigurationError` names the place of one that can't be used."""
     try:
-        return jsonschema_rs.Draft202012Validator(
-            dict(schema),
-            offline=True,
-            validate_formats=True,
-            pattern_options=jsonschema_rs.RegexOptions(),
-            mask="the value",
-        )
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
-        detail = getattr(error, "message", None) or type(error).__name__
-        raise ConfigurationError(f"{where}: not a usable JSON Schema 2020-12: {detail}") from None
+        return json_schema.validator_of(schema)
+    except ValueError as error:
+        raise ConfigurationError(f"{where}: not a usable JSON Schema 2020-12: {error}") from None
 
 
 class InputSchema:

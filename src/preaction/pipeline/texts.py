@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from preaction.errors import InvalidJSON, SessionFull
 from preaction.stores import Store
-from preaction.wire.digest import digest
+from preaction.wire.digest import digest, spelled_out
 
 KEEP_COUNTS: Final = timedelta(days=1)
 """How long a run's counts are kept after the last of its calls."""
@@ -26,23 +26,8 @@ def command_digest(value: Any) -> str:
     try:
         return digest(value)
     except InvalidJSON:
-        large: list[str] = []
-        return digest({"value": _spelled(value, "", large), "integers": large})
-
-
-def _spelled(value: Any, path: str, large: list[str]) -> Any:
-    """Integers that RFC 8785 has no form for, as their digits; `large` says where they stood."""
-    if isinstance(value, dict):
-        return {
-            name: _spelled(item, f"{path}/{name.replace('~', '~0').replace('/', '~1')}", large)
-            for name, item in sorted(value.items())
-        }
-    if isinstance(value, list):
-        return [_spelled(item, f"{path}/{index}", large) for index, item in enumerate(value)]
-    if isinstance(value, int) and abs(value) >= 2**53:
-        large.append(path)
-        return str(value)
-    return value
+        spelled, large = spelled_out(value)
+        return digest({"value": spelled, "integers": large})
 
 
 def count_one_more(store: Store, name: str) -> int:

@@ -26,6 +26,31 @@ def digest(value: Any) -> str:
     return "sha-256:" + hashlib.sha256(canonical(value)).hexdigest()
 
 
+def spelled_out(value: Any) -> tuple[Any, list[str]]:
+    """Plain JSON with integers that have no RFC 8785 form as their digits, and where those stand.
+
+    The places are JSON pointers in the order of their code points: without them a text and a number were the same.
+    """
+    large: list[str] = []
+    return _spelled(value, "", large), sorted(large)
+
+
+def _spelled(value: Any, path: str, large: list[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _spelled(item, f"{path}/{_token(name)}", large) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_spelled(item, f"{path}/{index}", large) for index, item in enumerate(value)]
+    if isinstance(value, int) and abs(value) >= 2**53:
+        large.append(path)
+        return str(value)
+    return value
+
+
+def _token(name: str) -> str:
+    """A name in a JSON pointer (RFC 6901), so that `a/b` is another place than `b` in `a`."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 def content_digest(content: Mapping[str, str]) -> str:
     """The `contentDigest` of an output's content: field name → text, code point for code point.
 
