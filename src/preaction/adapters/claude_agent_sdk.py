@@ -19,6 +19,7 @@ from cachetools import LRUCache
 
 from preaction.adapters._bridge import FAILED, Bridge, Go, SessionOf, Stop
 from preaction.adapters._turns import Turn
+from preaction.adapters.claude_code_hook import names_of
 from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
 
@@ -96,8 +97,7 @@ class _Guard:
 
     def names(self, tool: str) -> tuple[str, ...]:
         """Every name by which a rule may mean this tool."""
-        parts = tool.split("__")
-        return (*("__".join(parts[start:]) for start in range(len(parts))), *self.inside.get(tool, ()))
+        return (*names_of(tool), *self.inside.get(tool, ()))
 
     # Hooks ------------------------------------------------------------------------------------------------------------
 
