@@ -145,15 +145,17 @@ class Storage:
     def insert(self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any]) -> Row:
         """Add a row and give it back as it will be read, with its seal."""
         sealed = {**row, "seal": self.signer.seal(_values(table, row))}
-        connection.execute(table.insert(), sealed)
+        connection.execute(_INSERTS[table.name], sealed)
         return sealed
 
     def replace(
         self, connection: sa.Connection, table: sa.Table, row: Mapping[str, Any], signer: Signer | None = None
     ) -> None:
         """Write the row of that primary key again, newly sealed, by another key than the current one if it's given."""
-        values = {**row, "seal": (signer or self.signer).seal(_values(table, row))}
-        connection.execute(table.update().where(*(key == row[key.name] for key in table.primary_key)).values(values))
+        values = {name: row[name] for name in _COLUMNS[table.name]}
+        key = {_KEY + column.name: row[column.name] for column in table.primary_key}
+        seal = (signer or self.signer).seal(_values(table, row))
+        connection.execute(_UPDATES[table.name], {**values, **key, "seal": seal})
 
     def intact(self, table: sa.Table, row: Mapping[str, Any]) -> bool:
         """Whether every column of a row that was read is as it was written."""
@@ -288,3 +290,10 @@ def _values(table: sa.Table, row: Mapping[str, Any]) -> list[object]:
 
 
 _COLUMNS: Final[dict[str, Sequence[str]]] = {table.name: sealed(table) for table in METADATA.tables.values()}
+
+_KEY: Final = "key_"
+_INSERTS: Final = {table.name: table.insert() for table in METADATA.tables.values()}
+_UPDATES: Final = {
+    table.name: table.update().where(*(key == sa.bindparam(_KEY + key.name) for key in table.primary_key))
+    for table in METADATA.tables.values()
+}
