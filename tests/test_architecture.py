@@ -55,8 +55,8 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
     ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
     ("pipeline/acting.py", "_words"): "an error's text is the tool's own code; where that fails there is none",
-    ("pipeline/driver.py", "_called"): "a function that fails is an answer, and each step says what it means",
-    ("pipeline/driver.py", "_settled"): "the same, for what is awaited",
+    ("calling.py", "_called"): "a function that fails is an answer, and each step says what it means",
+    ("calling.py", "_settled"): "the same, for what is awaited",
     (
         "pipeline/pipeline.py",
         "ToolPipeline._leave",

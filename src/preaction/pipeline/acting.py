@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
+from preaction.calling import Answer, Asking, Call
 from preaction.pipeline.checking import ask_person, denied_by
-from preaction.pipeline.driver import Answer, Asking, Call
 from preaction.pipeline.idempotency import Conflict, Free, InProgress, Known, Reserved, Stored, Unknown, key_of
 from preaction.pipeline.outcome import TEXTS, Ending
 from preaction.pipeline.record import record_of

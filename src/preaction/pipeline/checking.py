@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from preaction._core.verdict import Verdict, denial_text
+from preaction.calling import Call
 from preaction.pipeline.confirm import Wanted, summary_of
-from preaction.pipeline.driver import Call
 from preaction.pipeline.identity import reserved_in_arguments
 from preaction.pipeline.outcome import Code, Ending
 from preaction.pipeline.parse import Parsed, parse_arguments

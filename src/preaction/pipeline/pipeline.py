@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from preaction.calling import arun, run
 from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
 from preaction.options import names_of, read_clock, read_store
 from preaction.pipeline.audit import Sink
 from preaction.pipeline.confirm import Confirmations
-from preaction.pipeline.driver import arun, run
 from preaction.pipeline.idempotency import KEEP_DONE, Acts
 from preaction.pipeline.identity import RESERVED, reserved_in_schema, squashed_all
 from preaction.pipeline.outcome import Ending, Outcome

@@ -7,8 +7,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from preaction.calling import Asking, Call
 from preaction.pipeline import acting, checking
-from preaction.pipeline.driver import Asking, Call
 from preaction.pipeline.outcome import Ending, Outcome, disposition_of
 from preaction.pipeline.record import record_of
 from preaction.pipeline.texts import count_one_more, name_of_text

@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from preaction._core.call import plain
+from preaction.calling import Answer, Asking, Call
 from preaction.gate import ActionGate
 from preaction.pipeline.audit import Sink
 from preaction.pipeline.confirm import Confirmations, Given
-from preaction.pipeline.driver import Answer, Asking, Call
 from preaction.pipeline.idempotency import NEVER_DONE, Acts, Free, Reserved
 from preaction.pipeline.outcome import Ending
 from preaction.pipeline.proposal import Limits, ProposedCall, TrustedContext
