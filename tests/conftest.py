@@ -19,7 +19,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 # `fast` repeats itself exactly, so that a red run is red again; `nightly` looks for what nobody has seen yet.
 # A test that names its own `max_examples` keeps it in both.
-settings.register_profile("fast", max_examples=60, deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "fast", max_examples=60, stateful_step_count=25, deadline=None, derandomize=True, database=None
+)
 settings.register_profile(
     "nightly",
     max_examples=500,
