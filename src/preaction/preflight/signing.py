@@ -1,0 +1,105 @@
+"""Signatures over what this side wrote (F14): an HMAC over canonical JSON, which nothing made by hand has."""
+
+import hashlib
+import hmac
+import inspect
+import secrets
+from collections.abc import Awaitable
+from typing import Any, Final
+
+from preaction.errors import ConfigurationError, InvalidJSON, MisuseError, StoreUnavailable
+from preaction.preflight.masking import MaskedStorage
+from preaction.preflight.storage import Claiming, Record, Storage, read, written
+from preaction.wire.digest import canonical, spelled_out
+
+_SIGNATURE: Final = "signature"
+
+
+class Signer:
+    """Signs with `secret`: bytes, at best 32 random ones, which every process that has to agree is given.
+
+    None makes a secret of this process's own, which is gone when the process ends. Raises `ConfigurationError` for all
+    else.
+    """
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        given: object = secret
+        if given is not None and not (isinstance(given, bytes) and given):
+            raise ConfigurationError("secret: bytes are needed, at best 32 random ones, or None")
+        self._secret = secrets.token_bytes(32) if secret is None else secret
+
+    def __repr__(self) -> str:
+        return "Signer(…)"
+
+    def sign(self, purpose: str, value: Any) -> str:
+        """The signature of plain JSON, for one purpose and no other; `InvalidJSON` for what isn't any."""
+        try:
+            text = canonical([purpose, value])
+        except InvalidJSON:
+            text = canonical([purpose, *spelled_out(value)])
+        return hmac.new(self._secret, text, hashlib.sha256).hexdigest()
+
+    def holds(self, signature: object, purpose: str, value: Any) -> bool:
+        """Whether exactly this was signed. Never raises for a value that can't be."""
+        if not isinstance(signature, str) or not signature.isascii():
+            return False
+        try:
+            return hmac.compare_digest(signature, self.sign(purpose, value))
+        except InvalidJSON:
+            return False
+
+    def sign_state(self, record: Record) -> str:
+        """A signature that no other state has, not even one with the same record: each runs once by itself (F14)."""
+        number = secrets.token_hex(16)
+        return f"{number}.{self.sign('state', [number, dict(record)])}"
+
+    def wrote_state(self, signature: object, record: Record) -> bool:
+        """Whether `sign_state` gave this signature to exactly this record."""
+        if not isinstance(signature, str):
+            return False
+        number, _, rest = signature.partition(".")
+        return self.holds(rest, "state", [number, dict(record)])
+
+
+class SignedStorage:
+    """A storage whose records are signed with their action key as they are kept in `inner`.
+
+    A record that was altered, made by hand or moved to another key isn't loaded: `load` raises `StoreUnavailable`.
+    Whoever may write to `inner` can still remove a record, so that an older one is the last. Masking goes outside:
+    `MaskedStorage(SignedStorage(inner, secret), fields)`. Raises `ConfigurationError` for what can't be right.
+    """
+
+    def __init__(self, inner: Storage, secret: bytes) -> None:
+        given: tuple[object, object] = inner, secret
+        if not isinstance(given[0], Storage) or isinstance(given[0], MaskedStorage):
+            raise ConfigurationError("storage: what is signed is a storage that masks nothing; mask around it")
+        if given[1] is None:
+            raise ConfigurationError("secret: bytes are needed: what is kept outlives this process")
+        self._inner = inner
+        self._signer = Signer(secret)
+        if isinstance(inner, Claiming):
+            self.claim = inner.claim
+
+    def persist(self, action_key: str, record: Record) -> Any:
+        """Add a record with its signature; see `Storage.persist`."""
+        plain = read(written(record))
+        if plain is None or _SIGNATURE in plain:
+            raise MisuseError("record: it is signed already")
+        return self._inner.persist(action_key, plain | {_SIGNATURE: self._signer.sign("row", [action_key, plain])})
+
+    def load(self, action_key: str) -> Any:
+        """What was executed last, without its signature; see `Storage.load`."""
+        found = self._inner.load(action_key)
+        return self._opened_later(action_key, found) if inspect.isawaitable(found) else self._opened(action_key, found)
+
+    async def _opened_later(self, action_key: str, found: Awaitable[Any]) -> dict[str, Any] | None:
+        return self._opened(action_key, await found)
+
+    def _opened(self, action_key: str, found: Any) -> dict[str, Any] | None:
+        if found is None:
+            return None
+        plain = dict(found) if isinstance(found, dict) else {}
+        signature = plain.pop(_SIGNATURE, None)
+        if not self._signer.holds(signature, "row", [action_key, plain]):
+            raise StoreUnavailable("storage: the record that was executed last isn't as it was written")
+        return plain
