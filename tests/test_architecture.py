@@ -72,6 +72,7 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
         "pipeline/parse.py",
         "parse_arguments",
     ): "an object of the caller's own may do anything when it is read: no JSON (P1)",
+    ("preflight/values.py", "frozen"): "an object of somebody else's may do anything when it is read: no value (F5)",
     ("reporting.py", "VerdictReporter._send"): "a client of the user's own; the thread that reports must live on",
     ("rest/send.py", "Sender._exchange"): "the port: whatever a transport raises is a failed exchange, and that denies",
     ("rest/send.py", "AsyncSender._exchange"): "the same, for an event loop",

@@ -1,0 +1,54 @@
+"""Values: what others handed in, as plain JSON that nobody else holds, or why it can't be that."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from preaction._core.call import MAX_BYTES, Malformed, plain
+from preaction._core.denied import quote
+
+log = logging.getLogger("preaction")
+
+LONGEST: Final = 500
+"""Characters that are kept of a hook's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Why there is no value: where it should have been and what is wrong, without a value or an error's text."""
+
+    why: str
+
+
+def frozen(read: Callable[[], object], where: str) -> Any | Unusable:
+    """What `read` gives, as a copy in plain JSON, or why there is none.
+
+    NaN, infinities, integers that can't be written out, lone surrogates, two names that differ in nothing but capitals,
+    nesting past 32 levels and all that JSON doesn't know are unusable; tuples become lists.
+    """
+    try:
+        return plain(read(), 1, [MAX_BYTES])
+    except Malformed as bad:
+        place = bad.place()
+        return Unusable(f"{where}: {bad.why}" + (f" (in {quote(place)})" if place else ""))
+    except Exception as error:  # noqa: BLE001 - an object of somebody else's may do anything when it is read
+        log.error("preflight: %s could not be read: %s", where, type(error).__name__)  # noqa: TRY400 - a trace holds values
+        return Unusable(f"{where}: it could not be read")
+
+
+def mapping_of(answer: object, where: str) -> dict[str, Any] | Unusable:
+    """A hook's answer where only a mapping will do, as a copy."""
+    if not isinstance(answer, Mapping):
+        return Unusable(f"{where}: a mapping is needed, not {type(answer).__name__}")
+    found: dict[str, Any] | Unusable = frozen(lambda: answer, where)
+    return found
+
+
+def words(text: object, otherwise: str) -> str:
+    """A hook's own words on one line of at most 500 characters; `otherwise` where it said none."""
+    if isinstance(text, str):
+        cleaned = frozen(lambda: " ".join(text.split())[:LONGEST], "words")
+        if isinstance(cleaned, str) and cleaned:
+            return cleaned
+    return otherwise
