@@ -53,7 +53,7 @@ def gate_over(store: Store, tool: str, rule: dict[str, Any], body: str) -> Actio
 def asked_for_a_verdict(store: RedisStore, check: Callable[[], object]) -> int:
     """How often the server is asked for one verdict."""
     asked, ask = [], store._ask
-    store._ask = lambda *what: (asked.append(what), ask(*what))[1]
+    store._ask = lambda question: (asked.append(question), ask(question))[1]
     check()
     store._ask = ask
     return len(asked)

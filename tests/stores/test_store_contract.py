@@ -17,6 +17,7 @@ from preaction.stores.memory import MemoryStore
 from preaction.stores.redis import RedisStore
 from preaction.stores.sqlite import SQLiteStore
 from redis_server import make_older
+from stores.awaited import Awaited
 
 R = TypeVar("R")
 THREADS = 16
@@ -67,7 +68,20 @@ def redis(request: pytest.FixtureRequest, **bounds: Any) -> Made:
     return Made(store, lambda by: make_older(server, prefix, by))
 
 
-STORES: dict[str, Callable[..., Made]] = {"memory": memory, "sqlite": sqlite, "redis": redis}
+def redis_awaited(request: pytest.FixtureRequest, **bounds: Any) -> Made:
+    server = request.getfixturevalue("redis_server")
+    prefix = uuid.uuid4().hex
+    store = Awaited(RedisStore(server.url, prefix=prefix, timeout_s=30, **bounds))
+    request.addfinalizer(store.close)
+    return Made(store, lambda by: make_older(server, prefix, by))
+
+
+STORES: dict[str, Callable[..., Made]] = {
+    "memory": memory,
+    "sqlite": sqlite,
+    "redis": redis,
+    "redis, awaited": redis_awaited,
+}
 
 
 @pytest.fixture(params=STORES)

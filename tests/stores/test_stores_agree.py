@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from preaction.errors import SessionFull
 from preaction.stores import Slot, Store
 from preaction.stores.memory import MemoryStore
-from preaction.stores.redis import RedisStore
+from preaction.stores.redis import SCHEMA_VERSION, RedisStore
+from preaction.stores.redis_questions import mark
 from preaction.stores.sqlite import SQLiteStore
 from redis_server import RedisServer
 
@@ -67,7 +69,7 @@ def emptied(store: Store) -> Store:
     """The same connection, and nothing there."""
     if isinstance(store, RedisStore):
         store._prefix = f"{{{uuid.uuid4().hex}}}:"
-        store._marker = store._mark()
+        store._questions = replace(store._questions, marker=store._ask(mark(SCHEMA_VERSION, uuid.uuid4().hex)))
     else:
         assert isinstance(store, SQLiteStore)
         with store._writing() as db:

@@ -69,3 +69,39 @@ class Store(Protocol):
         raises `SessionFull`.
         """
         ...
+
+
+@runtime_checkable
+class AsyncStore(Store, Protocol):
+    """A store that an event loop can await: beside each method one with an `a` before its name, by the same rules.
+
+    An `await` that is cancelled leaves open whether it was done.
+    """
+
+    async def aput(self, session: str, slots: Sequence[Slot]) -> bool:
+        """`put`, awaited."""
+        ...
+
+    async def aread(self, session: str, group: str, at_most: int | None = None) -> list[tuple[str, str]]:
+        """`read`, awaited."""
+        ...
+
+    async def aread_many(self, session: str, group: str, names: Sequence[str]) -> list[tuple[str, str]]:
+        """`read_many`, awaited."""
+        ...
+
+    async def ais_full(self, session: str) -> bool:
+        """`is_full`, awaited."""
+        ...
+
+    async def aclaim(self, name: str, keep: timedelta, *, take: bool) -> Literal["free", "taken", "full"]:
+        """`claim`, awaited."""
+        ...
+
+    async def alook(self, name: str) -> str | None:
+        """`look`, awaited."""
+        ...
+
+    async def aswap(self, name: str, old: str | None, new: str | None, keep: timedelta) -> Swapped:
+        """`swap`, awaited."""
+        ...

@@ -1,4 +1,4 @@
-"""Sessions in Redis or Valkey, for several machines (extra `redis`).
+"""Sessions in Redis or Valkey, for several machines (extra `redis`), from threads and from event loops.
 
 What it rests on is looked at with each connection that is opened: one server that takes writes, keeps what it was told
 over a restart, and throws nothing away for want of room. Every method is one script, so that nothing comes between its
@@ -6,19 +6,26 @@ parts; each is sent once and never again, since the first may have been done. Al
 braces keep them in one slot where the server is a cluster behind one address.
 """
 
+import asyncio
 import math
 import re
+import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from preaction.errors import ConfigurationError, SessionFull, StoreUnavailable
+from preaction.errors import ConfigurationError, StoreUnavailable
 from preaction.stores import Slot, Swapped, redis_scripts
+from preaction.stores.redis_questions import Question, Questions, mark, milliseconds, unfitness
 
 try:
     from redis import Redis, RedisError
+    from redis import asyncio as redis_asyncio
+    from redis.asyncio.connection import parse_url as parse_url_for_a_loop
+    from redis.asyncio.retry import Retry as AsyncRetry
     from redis.backoff import NoBackoff
     from redis.connection import ConnectionPool, parse_url
     from redis.exceptions import ResponseError
@@ -28,7 +35,16 @@ except ImportError:
 
 SCHEMA_VERSION: Final = 1
 
+T = TypeVar("T")
+
+Scripts: TypeAlias = Mapping[str, Callable[..., Any]]
+"""The scripts by their names, each to be called with `keys` and `args`."""
+
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_TEXTS: Final = {name: text for name, text in vars(redis_scripts).items() if name.isupper() and name[0] != "_"}
+_MANY: Final = 2**31
+_AT_ONCE: Final = 50
+"""Connections of one event loop; what comes while all of them are busy waits for `timeout_s`."""
 
 
 class _Unfit(RedisError):
@@ -40,8 +56,10 @@ class RedisStore:
 
     A session takes `max_per_kind` new slots of each kind, and goes when nobody asked for it for `idle` (give or take a
     fiftieth). Claims and texts are kept for their time; at `max_claims` and `max_texts` no further one is taken. Times
-    are the server's. Stores with the same `prefix` are one. To connect, and each answer, may take `timeout_s`; then,
-    and for whatever else goes wrong, the method raises `StoreUnavailable`, and it may or may not have been done.
+    are the server's. Stores with the same `prefix` are one. To connect, and each answer, may take `timeout_s`, and an
+    `await` as a whole; then, and for whatever else goes wrong, the method raises `StoreUnavailable`, and it may or may
+    not have been done. So it is with an `await` that is cancelled: its connection is dropped, and nobody else reads
+    what comes over it.
 
     Raises `ConfigurationError` where no such store can be: also where the server can't be reached now, evicts keys, is
     a replica, holds another schema, or keeps no append-only file, so that a restart would forget which acts were done.
@@ -63,134 +81,184 @@ class RedisStore:
         if not _PREFIX.fullmatch(prefix):
             raise ConfigurationError("store: the prefix of Redis keys is 1 to 64 letters, digits or any of _.:-")
         self._prefix = f"{{{prefix}}}:"
-        self._max_per_kind = max_per_kind
-        self._max_claims = max_claims
-        self._max_texts = max_texts
-        self._idle_ms = _milliseconds(idle)
+        self._timeout_s = _seconds(timeout_s)
         self._may_forget = unsafe_without_append_only_file
         self._pool = ConnectionPool(
-            **_read_url(url, _seconds(timeout_s)),
+            **_read_url(url, parse_url, self._timeout_s),
             retry=Retry(NoBackoff(), 0),
             redis_connect_func=self._greet,
-            protocol=2,  # with 3, redis-py lets the server stretch the time-outs
+            max_connections=_MANY,
         )
-        client = Redis(connection_pool=self._pool)
-        texts = {name: text for name, text in vars(redis_scripts).items() if name.isupper()}
-        self._scripts = {name: client.register_script(text) for name, text in texts.items() if name[0] != "_"}
-        self._marker = ""
+        loop_options = _read_url(url, parse_url_for_a_loop, None)
+        self._pool_of_a_loop = lambda: self._new_pool_of_a_loop(loop_options)  # so that no password is an attribute
+        self._loops: dict[asyncio.AbstractEventLoop, tuple[redis_asyncio.BlockingConnectionPool, Scripts]] = {}
+        self._lock = threading.Lock()
+        self._scripts = _registered(Redis(connection_pool=self._pool))
         try:
-            self._marker = self._mark()
+            marker = self._ask(mark(SCHEMA_VERSION, uuid.uuid4().hex))
         except StoreUnavailable as error:
             self.close()
             raise ConfigurationError(str(error)) from None
+        self._questions = Questions(marker, max_per_kind, max_claims, max_texts, milliseconds(idle))
 
     def close(self) -> None:
-        """Close the connections. A later call opens one again."""
+        """Close the connections of threads. A later call opens one again."""
         self._pool.disconnect()
 
-    # What every store does --------------------------------------------------------------------------------------------
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop, which nothing else does before the loop is gone."""
+        with self._lock:
+            pool, _ = self._loops.pop(asyncio.get_running_loop(), (None, None))
+        if pool is not None:
+            await pool.disconnect()
+
+    # What every store does, from a thread -----------------------------------------------------------------------------
 
     def put(self, session: str, slots: Sequence[Slot]) -> bool:
         """Keep all of `slots` or none; see `Store.put`."""
-        flat: list[str | int] = [self._idle_ms, self._max_per_kind]
-        for one in slots:
-            flat += [_group(one.group), one.name, one.value, *_optional(one.rank), one.kind]
-        return bool(self._run("PUT", self._session(session), flat))
+        return self._ask(self._questions.put(session, slots))
 
     def read(self, session: str, group: str, at_most: int | None = None) -> list[tuple[str, str]]:
         """The pairs of a group; see `Store.read`."""
-        start = _group(group)
-        limit = -1 if at_most is None else at_most
-        after = start[:-1] + ";"  # what follows the colon
-        found = self._run("READ", self._session(session), [self._idle_ms, start, after, limit])
-        return [(name.decode(), _value(held)) for name, held in zip(found[::2], found[1::2], strict=True)]
+        return self._ask(self._questions.read(session, group, at_most))
 
     def read_many(self, session: str, group: str, names: Sequence[str]) -> list[tuple[str, str]]:
         """Those of `names` that exist; see `Store.read_many`."""
-        found = self._run("READ_MANY", self._session(session), [str(self._idle_ms), _group(group), *names])
-        return [(name, _value(held)) for name, held in zip(names, found, strict=True) if held is not None]
+        return self._ask(self._questions.read_many(session, group, names))
 
     def is_full(self, session: str) -> bool:
         """Whether the session had to refuse a record."""
-        return bool(self._run("IS_FULL", self._session(session), [self._idle_ms]))
+        return self._ask(self._questions.is_full(session))
 
     def claim(self, name: str, keep: timedelta, *, take: bool) -> Literal["free", "taken", "full"]:
         """Whether `name` is free, taking it with `take`; see `Store.claim`."""
-        said = self._run("CLAIM", ["claims"], [name, _milliseconds(keep), self._max_claims, int(take)])
-        return cast(Literal["free", "taken", "full"], said.decode())
+        return self._ask(self._questions.claim(name, keep, take=take))
 
     def look(self, name: str) -> str | None:
         """What stands under `name`; see `Store.look`."""
-        (held,) = self._run("LOOK", [f"text:{name}"], [])
-        return None if held is None else str(held.decode())
+        return self._ask(self._questions.look(name))
 
     def swap(self, name: str, old: str | None, new: str | None, keep: timedelta) -> Swapped:
         """Put `new` in the place of `old`; see `Store.swap`."""
-        texts = [part for text in (old, new) for part in _optional(text)]
-        bounds = [str(_milliseconds(keep)), str(self._max_texts)]
-        said, *held = self._run("SWAP", [f"text:{name}", "texts"], [name, *texts, *bounds])
-        if said == b"full":
-            raise SessionFull("the store is at its bound and takes no more texts")
-        if said == b"done":
-            return Swapped(True, new)
-        return Swapped(False, None if held[0] is None else held[0].decode())
+        return self._ask(self._questions.swap(name, old, new, keep))
+
+    # The same, awaited in an event loop -------------------------------------------------------------------------------
+
+    async def aput(self, session: str, slots: Sequence[Slot]) -> bool:
+        """`put`, awaited."""
+        return await self._aask(self._questions.put(session, slots))
+
+    async def aread(self, session: str, group: str, at_most: int | None = None) -> list[tuple[str, str]]:
+        """`read`, awaited."""
+        return await self._aask(self._questions.read(session, group, at_most))
+
+    async def aread_many(self, session: str, group: str, names: Sequence[str]) -> list[tuple[str, str]]:
+        """`read_many`, awaited."""
+        return await self._aask(self._questions.read_many(session, group, names))
+
+    async def ais_full(self, session: str) -> bool:
+        """`is_full`, awaited."""
+        return await self._aask(self._questions.is_full(session))
+
+    async def aclaim(self, name: str, keep: timedelta, *, take: bool) -> Literal["free", "taken", "full"]:
+        """`claim`, awaited."""
+        return await self._aask(self._questions.claim(name, keep, take=take))
+
+    async def alook(self, name: str) -> str | None:
+        """`look`, awaited."""
+        return await self._aask(self._questions.look(name))
+
+    async def aswap(self, name: str, old: str | None, new: str | None, keep: timedelta) -> Swapped:
+        """`swap`, awaited."""
+        return await self._aask(self._questions.swap(name, old, new, keep))
 
     # The server -------------------------------------------------------------------------------------------------------
 
-    def _session(self, session: str) -> list[str]:
-        return [f"{part}:{session}" for part in ("head", "order", "slots")]
+    def _ask(self, question: Question[T]) -> T:
+        with _told():
+            answer = self._scripts[question.script](**self._sent(question))
+        return question.read(answer)
 
-    def _run(self, script: str, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        """What a script answers, with the marker as its first key and argument."""
-        answer = self._ask(script, ["marker", *keys], [self._marker, *arguments])
-        if answer is None:
-            raise StoreUnavailable(
-                "store: Redis no longer holds what this process wrote there: it was emptied, or is another one."
-                " Uses may be forgotten; see to it, then start the process anew"
-            )
-        return answer
+    async def _aask(self, question: Question[T]) -> T:
+        # One time-out around it all, since redis-py's own would lose a cancellation now and then (`asyncio.wait_for`)
+        with _told():
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._scripts_of_this_loop()[question.script](**self._sent(question))
+        return question.read(answer)
 
-    def _ask(self, script: str, keys: Sequence[str], arguments: Sequence[str | int]) -> Any:
-        try:
-            return self._scripts[script](keys=[self._prefix + key for key in keys], args=list(arguments))
-        except _Unfit as error:
-            raise StoreUnavailable(f"store: {error}") from None
-        except RedisError as error:  # its words may be the server's, or hold what was sent
-            raise StoreUnavailable(f"store: Redis can't be asked: {_kind(error)}") from None
+    def _sent(self, question: Question[Any]) -> dict[str, list[str | int]]:
+        return {"keys": [self._prefix + key for key in question.keys], "args": list(question.arguments)}
 
-    def _mark(self) -> str:
-        """The marker of the keys that are there, or of those to come."""
-        marker = str(self._ask("MARK", ["marker"], [f"{SCHEMA_VERSION} {uuid.uuid4().hex}"]).decode())
-        version = marker.partition(" ")[0]
-        if version != str(SCHEMA_VERSION):
-            knows = f"this version of preaction knows {SCHEMA_VERSION}"
-            raise StoreUnavailable(f"store: the keys in Redis have schema {version!r:.12}, and {knows}")
-        return marker
+    def _scripts_of_this_loop(self) -> Scripts:
+        """A connection belongs to the event loop that opened it, and ends with it."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if loop not in self._loops:
+                self._loops = {one: held for one, held in self._loops.items() if not one.is_closed()}
+                pool = self._pool_of_a_loop()
+                self._loops[loop] = pool, _registered(redis_asyncio.Redis(connection_pool=pool))
+            return self._loops[loop][1]
+
+    def _new_pool_of_a_loop(self, options: Mapping[str, Any]) -> redis_asyncio.BlockingConnectionPool:
+        return redis_asyncio.BlockingConnectionPool(
+            **options,
+            retry=AsyncRetry(NoBackoff(), 0),
+            redis_connect_func=self._agreet,
+            max_connections=_AT_ONCE,
+            timeout=None,
+        )
 
     def _greet(self, connection: Any) -> None:
         """Begin a connection, and look at the server: one that began anew may be another than it was."""
         connection.on_connect()
         connection.send_command("INFO")
-        try:
-            said = connection.read_response().decode("utf-8", "replace")
-        except ResponseError:
-            raise _Unfit("the Redis user must be allowed to ask INFO, which says whether data can get lost") from None
-        info = dict(line.split(":", 1) for line in said.splitlines() if ":" in line)
-        if info.get("role") != "master":
-            raise _Unfit("this Redis is a replica; the store needs the server that takes writes")
-        if info.get("maxmemory_policy") != "noeviction":
-            raise _Unfit("Redis would evict keys when its memory is full: set maxmemory-policy to noeviction")
-        if info.get("aof_enabled") != "1" and not self._may_forget:
-            would = "a restart would forget which acts were done"
-            raise _Unfit(f"Redis keeps no append-only file, and {would}: set appendonly to yes")
+        with _info_allowed():
+            said = connection.read_response()
+        self._require_fit(said)
+
+    async def _agreet(self, connection: Any) -> None:
+        """`_greet`, awaited."""
+        await connection.on_connect()
+        await connection.send_command("INFO")
+        with _info_allowed():
+            said = await connection.read_response()
+        self._require_fit(said)
+
+    def _require_fit(self, said: bytes) -> None:
+        why = unfitness(said, may_forget=self._may_forget)
+        if why is not None:
+            raise _Unfit(why)
 
 
-def _read_url(url: str, timeout_s: float) -> dict[str, Any]:
+@contextmanager
+def _told() -> Iterator[None]:
+    """Whatever redis-py raises is told as `StoreUnavailable`, and by our words or by its kind alone."""
+    try:
+        yield
+    except _Unfit as error:
+        raise StoreUnavailable(f"store: {error}") from None
+    except (RedisError, TimeoutError) as error:  # its words may be the server's, or hold what was sent
+        raise StoreUnavailable(f"store: Redis can't be asked: {_kind(error)}") from None
+
+
+@contextmanager
+def _info_allowed() -> Iterator[None]:
+    try:
+        yield
+    except ResponseError:
+        raise _Unfit("the Redis user must be allowed to ask INFO, which says whether data can get lost") from None
+
+
+def _registered(client: Any) -> Scripts:
+    return {name: client.register_script(text) for name, text in _TEXTS.items()}
+
+
+def _read_url(url: str, parse: Callable[[str], Any], timeout_s: float | None) -> dict[str, Any]:
     """The options of a connection. What redis-py would overlook or take as it likes is refused; no part is repeated."""
     problem = "store: the URL of Redis is redis://, rediss:// or unix://, with what is special in a password %-escaped"
     try:
         parts = urlsplit(url)
-        options: dict[str, Any] = dict(parse_url(url))  # type: ignore[no-untyped-call]
+        options: dict[str, Any] = dict(parse(url))
     except (AttributeError, TypeError, ValueError):
         raise ConfigurationError(problem) from None
     place = "path" if parts.scheme == "unix" else "host"
@@ -202,7 +270,8 @@ def _read_url(url: str, timeout_s: float) -> dict[str, Any]:
             raise ConfigurationError(f"store: {name[:40]!r} can't be given in the URL of Redis")
     if place == "host":
         options |= {"socket_connect_timeout": timeout_s, "socket_keepalive": True}
-    return options | {"socket_timeout": timeout_s}
+    # With protocol 3, redis-py lets the server stretch the time-outs
+    return options | {"socket_timeout": timeout_s, "protocol": 2}
 
 
 def _seconds(timeout_s: object) -> float:
@@ -212,28 +281,7 @@ def _seconds(timeout_s: object) -> float:
     raise ConfigurationError(f"store: timeout_s is a number of seconds above zero, not {timeout_s!r:.40}")
 
 
-def _group(group: str) -> str:
-    """A group so written that none begins with another."""
-    return f"{len(group.encode())}:{group}:"
-
-
-def _optional(text: str | None) -> tuple[str, str]:
-    """A text for a script, which knows no None: whether there is one, and the text."""
-    return ("0", "") if text is None else ("1", text)
-
-
-def _value(held: bytes) -> str:
-    """A slot's value, which stands behind its rank, which stands behind its length."""
-    length, _, rest = held.partition(b":")
-    return rest[int(length) :].decode()
-
-
-def _milliseconds(time: timedelta) -> int:
-    """At least `time`, in whole milliseconds."""
-    return math.ceil(time.total_seconds() * 1000)
-
-
-def _kind(error: RedisError) -> str:
+def _kind(error: Exception) -> str:
     """The kind of an error, with the server's word for it if it is one, such as `ResponseError MISCONF`."""
     word = str(error).partition(" ")[0]
     return f"{type(error).__name__} {word}" if re.fullmatch("[A-Z]{3,20}", word) else type(error).__name__
