@@ -88,8 +88,8 @@ def bare(url: str, rows: int) -> None:
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from preaction.authority.databases import open_database
-    from preaction.authority.serve import serve_forever
+    from preaction.authority.server.serve import serve_forever
+    from preaction.authority.storage.databases import open_database
 
     database = open_database(url, Path("none"))
     wide = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -151,7 +151,7 @@ def fill(url: str, key: Path, pack: Path, receipts: int) -> list[str]:
     import sqlalchemy as sa
 
     from preaction.authority import LocalAuthority
-    from preaction.authority.tables import EXECUTIONS
+    from preaction.authority.storage.tables import EXECUTIONS
     from preaction.wire.models import DecisionRequest
 
     with LocalAuthority.from_pack(pack, url, signing_key=key) as authority:

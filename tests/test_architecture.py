@@ -49,10 +49,13 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
         "HttpFront._look",
     ): "a server that can't list its tools is asked again; until then all that the rules don't name is denied",
     (
-        "authority/lookups.py",
+        "authority/facts/lookups.py",
         "_Entry._read",
     ): "whatever a look-up raises, its facts are missing, which leaves the case undecided; the error may hold secrets",
-    ("authority/api.py", "_Door.__call__"): "the server's door: a plain 500, where else values would reach its log",
+    (
+        "authority/server/api.py",
+        "_Door.__call__",
+    ): "the server's door: a plain 500, where else values would reach its log",
     ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
     ("pipeline/acting.py", "_words"): "an error's text is the tool's own code; where that fails there is none",
     ("calling.py", "_called"): "a function that fails is an answer, and each step says what it means",

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from preaction.authority.lookups import Facts, Ids
+from preaction.authority.facts.lookups import Facts, Ids
 
 LOOKED_UP = """
 pack: refunds

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from authority.asking import REPLY, evidence
 from authority.conftest import Clock
 from preaction.authority import LocalAuthority
-from preaction.authority.chain import Audit, Finding, Witness
-from preaction.authority.retention import retain
-from preaction.authority.tables import CHAIN, EXECUTIONS, REMOVED
+from preaction.authority.ledger.chain import Audit, Finding, Witness
+from preaction.authority.ledger.retention import retain
+from preaction.authority.storage.tables import CHAIN, EXECUTIONS, REMOVED
 
 TABLES = EXECUTIONS, REMOVED, CHAIN
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from authority.asking import evidence
 from authority.packs import HELPDESK, INVOICES
 from preaction.authority import LocalAuthority
-from preaction.authority.decide import decide
-from preaction.authority.release import read_release
+from preaction.authority.packs.decide import decide
+from preaction.authority.packs.release import read_release
 
 Opened = Callable[..., LocalAuthority]
 

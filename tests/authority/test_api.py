@@ -13,7 +13,7 @@ from authority.conftest import Clock
 from authority.packs import HELPDESK, INVOICES
 from preaction.authority import LocalAuthority
 from preaction.authority.keys import Role
-from preaction.authority.operations import OPERATIONS
+from preaction.authority.server.operations import OPERATIONS
 from preaction.wire.models import Decision, JobDescription, JobSummary, OutputCheck, Problem, Verification
 
 GOOD = {"entity_id": "HC-1", "evidence": evidence()}
@@ -285,7 +285,7 @@ async def test_an_error_of_ours_is_a_plain_500_and_a_log_record_without_a_trace(
         raise LookupError("s3cret")
 
     decision = await decide(client)
-    monkeypatch.setattr("preaction.authority.executions.replay", fails)
+    monkeypatch.setattr("preaction.authority.ledger.executions.replay", fails)
     with caplog.at_level(logging.DEBUG, "preaction"):
         answer = await client.ask("POST", f"/v0/executions/{decision.execution_id}/verify", json={})
     assert answer.status_code == 500

@@ -9,10 +9,11 @@ from authority.asking import refusal
 from authority.conftest import Clock
 from authority.packs import HELPDESK
 from authority.tampering import TABLES, altered, decide, filled, findings, found, put, row, rows, run
-from preaction.authority import LocalAuthority, chain
-from preaction.authority.chain import Audit, Witness
-from preaction.authority.storage import CHECKS, EXECUTIONS, KEYS, RELEASES, REMOVED
-from preaction.authority.tables import CHAIN, VERDICTS
+from preaction.authority import LocalAuthority
+from preaction.authority.ledger import chain
+from preaction.authority.ledger.chain import Audit, Witness
+from preaction.authority.storage.storage import CHECKS, EXECUTIONS, KEYS, RELEASES, REMOVED
+from preaction.authority.storage.tables import CHAIN, VERDICTS
 
 KEPT = 2, 5, 6, 7, 8, 9
 GONE = 1, 3, 4

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from authority.conftest import Clock
 from authority.packs import HELPDESK
 from authority.tampering import filled, findings, put, rows
-from preaction.authority import LocalAuthority, chain
-from preaction.authority.storage import EXECUTIONS, REMOVED
+from preaction.authority import LocalAuthority
+from preaction.authority.ledger import chain
+from preaction.authority.storage.storage import EXECUTIONS, REMOVED
 
 Row = dict[str, Any]
 Rows = list[Row]

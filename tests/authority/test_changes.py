@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from authority.packs import HELPDESK, INVOICES, TEXTS
-from preaction.authority.changes import diff, may_grow
-from preaction.authority.release import Release, load_release, read_release
-from preaction.authority.yaml_text import PackError, read_yaml
+from preaction.authority.packs.changes import diff, may_grow
+from preaction.authority.packs.release import Release, load_release, read_release
+from preaction.authority.packs.yaml_text import PackError, read_yaml
 from preaction.errors import ConfigurationError
 from preaction.wire.digest import canonical
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from preaction.authority.conditions import ConditionError, Dialect, cel_value
+from preaction.authority.expressions.conditions import ConditionError, Dialect, cel_value
 
 SCHEMAS: dict[str, Any] = {
     "facts.topic": {"type": "string"},

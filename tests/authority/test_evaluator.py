@@ -10,11 +10,12 @@ import pytest
 
 from authority.asking import evidence
 from authority.packs import HELPDESK
-from preaction.authority import LocalAuthority, evaluator
-from preaction.authority.conditions import Condition, Dialect, may_take_long
-from preaction.authority.outputs import check_content, ready_output, ready_rule
-from preaction.authority.pack import OutputKind, OutputRule
-from preaction.authority.patterns import Pattern
+from preaction.authority import LocalAuthority
+from preaction.authority.expressions import evaluator
+from preaction.authority.expressions.conditions import Condition, Dialect, may_take_long
+from preaction.authority.expressions.patterns import Pattern
+from preaction.authority.packs.outputs import check_content, ready_output, ready_rule
+from preaction.authority.packs.pack import OutputKind, OutputRule
 
 DIALECT = Dialect(
     {

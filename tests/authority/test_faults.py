@@ -19,9 +19,10 @@ from authority.conftest import Place
 from authority.packs import HELPDESK
 from authority.postgres import Postgres
 from authority.whole import ids_in_a_whole_chain
-from preaction.authority import LocalAuthority, databases
+from preaction.authority import LocalAuthority
 from preaction.authority.refusal import Refused
-from preaction.authority.storage import ANSWERS, Storage
+from preaction.authority.storage import databases
+from preaction.authority.storage.storage import ANSWERS, Storage
 from preaction.errors import AuthorityError
 
 

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from authority.asking import evidence, refusal
 from authority.conftest import Clock
 from preaction.authority import LocalAuthority
-from preaction.authority.clock import SKEW
-from preaction.authority.storage import EXECUTIONS
+from preaction.authority.deciding.clock import SKEW
+from preaction.authority.storage.storage import EXECUTIONS
 
 
 @pytest.fixture(params=["memory", "postgresql"])

@@ -14,7 +14,7 @@ from authority.asking import evidence
 from authority.conftest import Place
 from authority.packs import HELPDESK
 from authority.whole import ids_in_a_whole_chain
-from preaction.authority.storage import Storage
+from preaction.authority.storage.storage import Storage
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from authority.asking import REPLY, evidence
 from authority.packs import HELPDESK
 from preaction.authority import LocalAuthority
-from preaction.authority.operations import OPERATIONS
+from preaction.authority.server.operations import OPERATIONS
 
 NOW = datetime(2026, 11, 30, 9, tzinfo=UTC)
 NAMES = ["entity_id", "evidence", "fields", "content", "topic", "amount", "value", "source", "observedAt", "include"]

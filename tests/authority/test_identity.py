@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from authority.asking import refusal
 from authority.packs import INVOICES, TEXTS
 from preaction.authority import LocalAuthority
-from preaction.authority.decide import derived_id
-from preaction.authority.release import read_release
+from preaction.authority.packs.decide import derived_id
+from preaction.authority.packs.release import read_release
 
 LEDGER = read_release(INVOICES)
 

@@ -7,7 +7,7 @@ import pytest
 from authority.asking import REPLY, evidence
 from authority.packs import INVOICES
 from preaction.authority import LocalAuthority
-from preaction.authority.operations import KIB, OPERATIONS
+from preaction.authority.server.operations import KIB, OPERATIONS
 
 MOST = {operation.name: operation.max_bytes for operation in OPERATIONS}
 

@@ -11,8 +11,8 @@ from authority.asking import evidence
 from authority.packs import HELPDESK
 from preaction import Felspar, create_action_gate
 from preaction.authority import LocalAuthority
-from preaction.authority.limits import Limits, Rate, read_rate
 from preaction.authority.refusal import Refused
+from preaction.authority.server.limits import Limits, Rate, read_rate
 from preaction.errors import AuthorityError, ConfigurationError
 from preaction.wire.models import Problem
 

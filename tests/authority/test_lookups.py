@@ -16,9 +16,9 @@ from authority.asking import refusal
 from authority.conftest import Clock
 from authority.looking import LOOKED_UP, QUERY, TOPIC, Told, desk
 from preaction.authority import LocalAuthority, PackError
-from preaction.authority.lookups import LookupFailed, Lookups, Settings
-from preaction.authority.lookups_sql import SqlLookup
-from preaction.authority.release import read_release
+from preaction.authority.facts.lookups import LookupFailed, Lookups, Settings
+from preaction.authority.facts.lookups_sql import SqlLookup
+from preaction.authority.packs.release import read_release
 from preaction.errors import AuthorityError, ConfigurationError
 
 Opening = Callable[..., LocalAuthority]

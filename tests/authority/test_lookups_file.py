@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from authority.looking import LOOKED_UP, TOPIC, Told, Web, desk, response, web
 from preaction.authority import LocalAuthority
-from preaction.authority.lookups import Lookups
-from preaction.authority.lookups_file import LookupsError, json_schema, read_lookups
-from preaction.authority.schemas import Validator
+from preaction.authority.expressions.schemas import Validator
+from preaction.authority.facts.lookups import Lookups
+from preaction.authority.facts.lookups_file import LookupsError, json_schema, read_lookups
 from preaction.errors import ConfigurationError
 from preaction.wire.yaml_text import read_yaml
 

@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from authority.looking import Web, response, web
-from preaction.authority.lookups import LookupFailed
-from preaction.authority.lookups_http import MAX_BYTES, HttpLookup
-from preaction.authority.schemas import Validator
+from preaction.authority.expressions.schemas import Validator
+from preaction.authority.facts.lookups import LookupFailed
+from preaction.authority.facts.lookups_http import MAX_BYTES, HttpLookup
 from preaction.errors import ConfigurationError
 
 FACTS = {"plan": Validator({"type": "string"})}

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from authority.looking import QUERY, desk
 from authority.postgres import Postgres
-from preaction.authority.lookups import LookupFailed, Lookups, Reads
-from preaction.authority.lookups_sql import SqlLookup
-from preaction.authority.schemas import Validator
+from preaction.authority.expressions.schemas import Validator
+from preaction.authority.facts.lookups import LookupFailed, Lookups, Reads
+from preaction.authority.facts.lookups_sql import SqlLookup
 from preaction.errors import ConfigurationError
 
 FACTS = {"amount": Validator({"type": "number"}), "twice": Validator({"type": "boolean"})}

@@ -9,9 +9,10 @@ from starlette.responses import Response
 from starlette.types import Send
 
 from authority.packs import HELPDESK
-from preaction.authority import LocalAuthority, api
+from preaction.authority import LocalAuthority
 from preaction.authority.keys import Caller
-from preaction.authority.mcp import MAX_BYTES, McpTools
+from preaction.authority.server import api
+from preaction.authority.server.mcp import MAX_BYTES, McpTools
 
 PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authority.packs import TEXTS
-from preaction.authority.links import foreign_links
-from preaction.authority.outputs import MAX_FINDINGS, check_content
-from preaction.authority.patterns import Pattern, PatternError
-from preaction.authority.release import read_release
+from preaction.authority.expressions.patterns import Pattern, PatternError
+from preaction.authority.packs.links import foreign_links
+from preaction.authority.packs.outputs import MAX_FINDINGS, check_content
+from preaction.authority.packs.release import read_release
 
 NOTE = read_release(TEXTS).jobs["write"].outputs["note"]
 GOOD = {"head": "Ünder way", "body": "Dear Acme, see docs.acme.example"}

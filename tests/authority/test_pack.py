@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authority.packs import HELPDESK, INVOICES, TEXTS
-from preaction.authority.release import load_release, read_release
-from preaction.authority.yaml_text import MAX_CHARS, PackError, read_yaml
+from preaction.authority.packs.release import load_release, read_release
+from preaction.authority.packs.yaml_text import MAX_CHARS, PackError, read_yaml
 from preaction.errors import ConfigurationError
 from preaction.wire.models import PackProblem
 

@@ -19,11 +19,11 @@ from authority.conftest import Clock, Place
 from authority.packs import HELPDESK
 from authority.tampering import decide, filled, found, row, rows, run
 from preaction.authority import LocalAuthority
-from preaction.authority.receipts import Signer
-from preaction.authority.rotation import rotate
-from preaction.authority.signing_keys import SigningKeys
-from preaction.authority.storage import CHECKS, EXECUTIONS, KEYS, RELEASES, Storage
-from preaction.authority.tables import CHAIN
+from preaction.authority.ledger.rotation import rotate
+from preaction.authority.signing.receipts import Signer
+from preaction.authority.signing.signing_keys import SigningKeys
+from preaction.authority.storage.storage import CHECKS, EXECUTIONS, KEYS, RELEASES, Storage
+from preaction.authority.storage.tables import CHAIN
 from preaction.errors import ConfigurationError
 from preaction.wire.digest import canonical
 

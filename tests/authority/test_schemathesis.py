@@ -12,7 +12,7 @@ import pytest
 from authority.asking import evidence
 from authority.packs import HELPDESK
 from preaction.authority import LocalAuthority
-from preaction.authority.operations import OPERATIONS
+from preaction.authority.server.operations import OPERATIONS
 
 PROGRAM = ".venv-schemathesis/bin/st"
 OPTIONS = ["--seed", "1", "--generation-deterministic", "--max-examples", "40", "--max-time", "60", "--no-color"]

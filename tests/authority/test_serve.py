@@ -18,9 +18,9 @@ import pytest
 from authority.asking import REPLY, evidence
 from authority.packs import HELPDESK
 from preaction.authority import LocalAuthority
-from preaction.authority.receipts import new_signer
-from preaction.authority.serve import is_loopback
-from preaction.authority.signing_keys import SigningKeys
+from preaction.authority.hosts import is_loopback
+from preaction.authority.signing.receipts import new_signer
+from preaction.authority.signing.signing_keys import SigningKeys
 from preaction.errors import AuthorityError, ConfigurationError
 
 DECISIONS = "/v0/jobs/triage-ticket/decisions"

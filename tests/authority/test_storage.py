@@ -12,9 +12,10 @@ from authority.asking import evidence, refusal
 from authority.conftest import Place
 from authority.packs import HELPDESK
 from authority.whole import ids_in_a_whole_chain
-from preaction.authority import LocalAuthority, databases
+from preaction.authority import LocalAuthority
 from preaction.authority.refusal import Refused
-from preaction.authority.storage import ANSWERS, KEYS, Storage
+from preaction.authority.storage import databases
+from preaction.authority.storage.storage import ANSWERS, KEYS, Storage
 from preaction.errors import ConfigurationError
 
 ROW = {"id": "one", "request": "r", "answer": "a", "created_at": "2026-11-30T09:00:00Z"}

@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 import preaction.authority
 from authority.conftest import Place
-from preaction.authority.storage import Storage
-from preaction.authority.tables import METADATA
+from preaction.authority.storage.storage import Storage
+from preaction.authority.storage.tables import METADATA
 
 FEW, MANY = 300, 3000
-LISTS = {"keys._NEWEST_FIRST", "shelf._NEWEST_FIRST", "shelf._OF_PACK"}
+LISTS = {"keys._NEWEST_FIRST", "ledger.shelf._NEWEST_FIRST", "ledger.shelf._OF_PACK"}
 """They answer with all that a pack has, for operators."""
 
 GROW = [table for table in METADATA.sorted_tables if table.name not in ("schema", "chain")]
@@ -103,9 +103,13 @@ def rows_read(node: Mapping[str, Any]) -> int:
 
 
 def test_there_are_statements_to_look_at() -> None:
-    assert {"executions._BY_ID", "checks._BY_ID", "keys._BY_ID", "shelf._CURRENT", "storage._LAST.executions"} <= set(
-        STATEMENTS
-    )
+    assert {
+        "ledger.executions._BY_ID",
+        "deciding.checks._BY_ID",
+        "keys._BY_ID",
+        "ledger.shelf._CURRENT",
+        "storage.storage._LAST.executions",
+    } <= set(STATEMENTS)
 
 
 def test_no_statement_reads_more_when_more_is_stored(storage: Storage) -> None:
@@ -123,4 +127,4 @@ def test_a_missing_index_would_show(storage: Storage) -> None:
         connection.exec_driver_sql("DROP INDEX executions_case")
     fill(storage, MANY)
     with storage.reading() as connection:
-        assert work(connection, STATEMENTS["again._OF_CASE"]) > FEW
+        assert work(connection, STATEMENTS["deciding.again._OF_CASE"]) > FEW

@@ -14,10 +14,11 @@ from authority.asking import REPLY, evidence, refusal
 from authority.conftest import Clock, Place
 from authority.packs import HELPDESK
 from authority.whole import ids_in_a_whole_chain
-from preaction.authority import LocalAuthority, retention
-from preaction.authority.retention import Removed, retain
-from preaction.authority.storage import ANSWERS, EXECUTIONS, REMOVED
-from preaction.authority.tables import VERDICTS
+from preaction.authority import LocalAuthority
+from preaction.authority.ledger import retention
+from preaction.authority.ledger.retention import Removed, retain
+from preaction.authority.storage.storage import ANSWERS, EXECUTIONS, REMOVED
+from preaction.authority.storage.tables import VERDICTS
 from preaction.cli.app import app
 
 

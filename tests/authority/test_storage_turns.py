@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from preaction.authority.turns import NoTurn, Turns
+from preaction.authority.storage.turns import NoTurn, Turns
 
 
 def waiting(turns: Turns, count: int) -> None:

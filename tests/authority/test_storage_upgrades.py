@@ -14,9 +14,10 @@ from authority.asking import evidence
 from authority.conftest import Clock
 from authority.packs import HELPDESK
 from authority.tampering import found, run
-from preaction.authority import LocalAuthority, upgrades
-from preaction.authority.rotation import rotate
-from preaction.authority.storage import CHECKS, EXECUTIONS, Storage
+from preaction.authority import LocalAuthority
+from preaction.authority.ledger.rotation import rotate
+from preaction.authority.storage import upgrades
+from preaction.authority.storage.storage import CHECKS, EXECUTIONS, Storage
 from preaction.errors import ConfigurationError
 
 OLD = Path(__file__).parent / "old"

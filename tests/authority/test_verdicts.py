@@ -19,8 +19,8 @@ from preaction import (
     felspar_verifier,
 )
 from preaction.authority import LocalAuthority
-from preaction.authority import verdicts as kept
 from preaction.authority.keys import Caller
+from preaction.authority.ledger import verdicts as kept
 from preaction.errors import AuthorityError
 
 REPORT: dict[str, Any] = {

@@ -13,9 +13,10 @@ from joserfc.jwk import KeySet
 from authority.asking import REPLY, evidence, refusal
 from authority.conftest import Clock
 from authority.packs import HELPDESK
-from preaction.authority import LocalAuthority, executions
-from preaction.authority.decide import decide
-from preaction.authority.storage import ANSWERS, CHECKS, EXECUTIONS, KEYS, RELEASES, Storage
+from preaction.authority import LocalAuthority
+from preaction.authority.ledger import executions
+from preaction.authority.packs.decide import decide
+from preaction.authority.storage.storage import ANSWERS, CHECKS, EXECUTIONS, KEYS, RELEASES, Storage
 from preaction.wire.digest import canonical, digest
 
 

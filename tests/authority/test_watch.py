@@ -12,9 +12,9 @@ import pytest
 from authority.asking import REPLY, evidence
 from authority.packs import HELPDESK
 from preaction.authority import LocalAuthority
-from preaction.authority.logs import JsonLines, log_as_json, log_request
-from preaction.authority.metrics import Metrics
-from preaction.authority.watch import Seen, Watch
+from preaction.authority.server.logs import JsonLines, log_as_json, log_request
+from preaction.authority.server.metrics import Metrics
+from preaction.authority.server.watch import Seen, Watch
 from preaction.errors import ConfigurationError
 
 SECRET = "s3ntinel"

@@ -4,8 +4,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from preaction.authority.chain import Audit
-from preaction.authority.storage import EXECUTIONS, REMOVED, Storage
+from preaction.authority.ledger.chain import Audit
+from preaction.authority.storage.storage import EXECUTIONS, REMOVED, Storage
 
 
 def ids_in_a_whole_chain(storage: Storage) -> list[str]:

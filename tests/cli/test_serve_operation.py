@@ -20,7 +20,7 @@ from authority.asking import evidence
 from authority.packs import HELPDESK
 from cli.test_commands import ask, run, served
 from preaction.authority import LocalAuthority
-from preaction.authority.limits import read_rate
+from preaction.authority.server.limits import read_rate
 
 DECISIONS = "/v0/jobs/triage-ticket/decisions"
 

@@ -16,9 +16,9 @@ from authority.conftest import Clock
 from authority.packs import HELPDESK
 from authority.tampering import filled, row, rows, run
 from preaction.authority import LocalAuthority
-from preaction.authority.offline import read_keys, read_receipt
-from preaction.authority.receipts import TYPE, new_signer
-from preaction.authority.storage import CHECKS, EXECUTIONS
+from preaction.authority.signing.offline import read_keys, read_receipt
+from preaction.authority.signing.receipts import TYPE, new_signer
+from preaction.authority.storage.storage import CHECKS, EXECUTIONS
 from preaction.cli.app import app
 from preaction.wire.digest import canonical
 

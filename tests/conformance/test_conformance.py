@@ -15,7 +15,7 @@ from authority.packs import HELPDESK, INVOICES
 from conformance.faults import FAULTS, Fault, Faulty, first_is_429
 from preaction.authority import LocalAuthority
 from preaction.authority.keys import Keyring
-from preaction.authority.serve import serving
+from preaction.authority.server.serve import serving
 from preaction.cli.app import app
 from preaction.conformance.asking import Who
 from preaction.conformance.report import Report, all_lines, examine

@@ -2,19 +2,27 @@
 
     from preaction.authority import LocalAuthority
 
-It imports `preaction.wire` and `preaction.errors` and nothing else of this package. Read in this order: `yaml_text`
-and `pack` (what a team writes), `conditions` and `patterns` and `schemas` (what is compiled), `release` (a pack made
-ready), `decide` and `outputs` (pure), `lookups` (what is read elsewhere), `receipts`, `keys` and `storage` (what is
-kept), `deciding`, `service` and `operators` (what is answered), `api` and `openapi` and `serve` (over HTTP), `local`
-(in Python).
+It imports `preaction.wire` and `preaction.errors` and nothing else of this package. `local` is the authority in this
+process, `service` and `operators` are what it answers, `keys` says who asks, `refusal` how it says no. The rooms, each
+of which imports only what is listed after it:
+
+    server        over HTTP and MCP; workers, limits, logs, counters
+    console       the pages for operators
+    deciding      to decide, to decide again, to check a text
+    ledger        executions and their chain, releases, verdicts: written down and found again
+    facts         what is looked up elsewhere
+    storage       the database, its tables and upgrades
+    signing       receipts, seals and the keys behind them
+    packs         what a team writes, made ready, and what it rules
+    expressions   CEL, regular expressions and JSON Schema, compiled and bounded
 """
 
+from preaction.authority.facts.lookups import FixedLookup, Lookup, LookupFailed, Lookups
+from preaction.authority.facts.lookups_file import LookupsError, read_lookups
+from preaction.authority.facts.lookups_http import HttpLookup
+from preaction.authority.facts.lookups_sql import SqlLookup
 from preaction.authority.local import LocalAuthority
-from preaction.authority.lookups import FixedLookup, Lookup, LookupFailed, Lookups
-from preaction.authority.lookups_file import LookupsError, read_lookups
-from preaction.authority.lookups_http import HttpLookup
-from preaction.authority.lookups_sql import SqlLookup
-from preaction.authority.yaml_text import PackError
+from preaction.authority.packs.yaml_text import PackError
 
 __all__ = [
     "FixedLookup",

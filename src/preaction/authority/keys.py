@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 
 import sqlalchemy as sa
 
-from preaction.authority.storage import KEYS, Row, Storage
+from preaction.authority.storage.storage import KEYS, Row, Storage
 from preaction.wire.times import write_time
 
 Role: TypeAlias = Literal["agent", "operator"]

@@ -13,18 +13,18 @@ from anyio import to_thread
 from pydantic import BaseModel
 from starlette.types import ASGIApp
 
-from preaction.authority.api import build_app
+from preaction.authority.facts.lookups import Lookups
+from preaction.authority.facts.lookups_file import Source, read_lookups
 from preaction.authority.keys import Caller, Keyring
-from preaction.authority.limits import Limits, Rate, read_rate
-from preaction.authority.lookups import Lookups
-from preaction.authority.lookups_file import Source, read_lookups
+from preaction.authority.ledger.shelf import Shelf
 from preaction.authority.operators import Operators
+from preaction.authority.packs.release import read_release
 from preaction.authority.refusal import Refused, invalid
-from preaction.authority.release import read_release
-from preaction.authority.serve import Served, serving
+from preaction.authority.server.api import build_app
+from preaction.authority.server.limits import Limits, Rate, read_rate
+from preaction.authority.server.serve import Served, serving
 from preaction.authority.service import Clock, Service
-from preaction.authority.shelf import Shelf
-from preaction.authority.storage import Storage
+from preaction.authority.storage.storage import Storage
 from preaction.errors import AuthorityError, ConfigurationError, InvalidJSON
 from preaction.wire import strict_json
 from preaction.wire.times import read_time, write_time

@@ -6,16 +6,16 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from preaction.authority import executions
-from preaction.authority.changes import diff, may_grow
-from preaction.authority.head import count_revocation
 from preaction.authority.keys import Caller
+from preaction.authority.ledger import executions
+from preaction.authority.ledger.head import count_revocation
+from preaction.authority.ledger.shelf import Shelf
+from preaction.authority.packs.changes import diff, may_grow
+from preaction.authority.packs.release import Known, Release, lookup_errors, read_release
+from preaction.authority.packs.yaml_text import PackError
 from preaction.authority.refusal import Refused, invalid, not_found
-from preaction.authority.release import Known, Release, lookup_errors, read_release
 from preaction.authority.service import Clock, Empty, parse
-from preaction.authority.shelf import Shelf
-from preaction.authority.storage import EXECUTIONS, Storage
-from preaction.authority.yaml_text import PackError
+from preaction.authority.storage.storage import EXECUTIONS, Storage
 from preaction.errors import ConfigurationError
 from preaction.wire.models import Case, ExecutionPage, ExecutionSummary, ReleaseChange, ReleaseChanges, ReleaseSummary
 from preaction.wire.times import read_time, write_time

@@ -10,15 +10,16 @@ from typing import Any, TypeAlias, TypeVar
 import sqlalchemy as sa
 from pydantic import ValidationError
 
-from preaction.authority import checks, executions, verdicts
-from preaction.authority.answers import Answers, repeatable
-from preaction.authority.deciding import Deciding
+from preaction.authority.deciding import checks
+from preaction.authority.deciding.answers import Answers, repeatable
+from preaction.authority.deciding.decisions import Deciding
+from preaction.authority.facts.lookups import Lookups
 from preaction.authority.keys import Caller
-from preaction.authority.lookups import Lookups
+from preaction.authority.ledger import executions, verdicts
+from preaction.authority.ledger.shelf import Shelf
+from preaction.authority.packs.release import ReadyJob, Release
 from preaction.authority.refusal import Refused, from_validation, not_found
-from preaction.authority.release import ReadyJob, Release
-from preaction.authority.shelf import Shelf
-from preaction.authority.storage import Storage
+from preaction.authority.storage.storage import Storage
 from preaction.wire.models import (
     Decision,
     DecisionRequest,

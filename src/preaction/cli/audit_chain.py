@@ -12,8 +12,8 @@ from preaction.cli.database import Db, SigningKey
 from preaction.cli.failing import fail, needs_authority, say, told
 
 if TYPE_CHECKING:
-    from preaction.authority.chain import Audit, Finding, Witness
-    from preaction.authority.storage import Storage
+    from preaction.authority.ledger.chain import Audit, Finding, Witness
+    from preaction.authority.storage.storage import Storage
 
 BROKEN: Final = 1
 _MAX: Final = 8 << 20
@@ -32,8 +32,8 @@ def audit_chain(
 ) -> None:
     """Name each row that was altered, dropped, reordered, inserted or replaced: exit code 1, and 0 when none was."""
     with needs_authority():
-        from preaction.authority.chain import Audit
-        from preaction.authority.storage import Storage
+        from preaction.authority.ledger.chain import Audit
+        from preaction.authority.storage.storage import Storage
 
     count = 0
     with told(), closing(Storage(db, signing_key, create=False)) as storage:
@@ -47,7 +47,7 @@ def audit_chain(
 
 
 def _witness(storage: "Storage", path: Path) -> "Witness":
-    from preaction.authority.chain import Witness
+    from preaction.authority.ledger.chain import Witness
 
     try:
         with path.open("rb") as file:

@@ -21,7 +21,7 @@ def create(
     """Create a key and print it as `{"key": "…"}`. It is stored as a hash and can't be shown again."""
     with needs_authority():
         from preaction.authority.keys import Keyring
-        from preaction.authority.storage import Storage
+        from preaction.authority.storage.storage import Storage
 
     names = None if jobs is None else [name.strip() for name in jobs.split(",")]
     if names is not None and not all(names):

@@ -14,8 +14,8 @@ def rotate(db: Db, signing_key: SigningKey = None) -> None:
     Prints `{"kid": "…", "before": "…"}`.
     """
     with needs_authority():
-        from preaction.authority.rotation import rotate as change
-        from preaction.authority.storage import Storage
+        from preaction.authority.ledger.rotation import rotate as change
+        from preaction.authority.storage.storage import Storage
 
     with told(), closing(Storage(db, signing_key, create=False)) as storage:
         before, kid = change(storage)

@@ -16,7 +16,7 @@ def check(
     with needs_authority():
         from preaction.authority import read_lookups
         from preaction.authority.local import pack_text
-        from preaction.authority.release import read_release
+        from preaction.authority.packs.release import read_release
 
     with told(str(lookups)):
         known = None if lookups is None else read_lookups(lookups).known

@@ -14,7 +14,7 @@ from preaction.cli.failing import fail, needs_authority, say, told
 from preaction.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from preaction.authority.release import Release
+    from preaction.authority.packs.release import Release
     from preaction.wire.models import ReleaseChanges
 
 _SIGNS: Final = {"more": "+", "less": "-", "either": "?", "none": "."}
@@ -39,7 +39,7 @@ def diff(
     be done than before, 1 when more may be done or might, 2 when they can't be compared.
     """
     with needs_authority():
-        from preaction.authority import changes
+        from preaction.authority.packs import changes
         from preaction.wire.models import ReleaseChange, ReleaseChanges
 
     if db is not None and origin is not None:
@@ -79,7 +79,7 @@ def _print(said: "ReleaseChanges", *, as_json: bool) -> None:
 
 def _files(old: str, new: str) -> "tuple[Release, Release]":
     from preaction.authority.local import pack_text
-    from preaction.authority.release import read_release
+    from preaction.authority.packs.release import read_release
 
     found = []
     for file in (old, new):
@@ -89,8 +89,8 @@ def _files(old: str, new: str) -> "tuple[Release, Release]":
 
 
 def _stored(db: str, signing_key: Path | None, pack: str, old: str, new: str) -> "tuple[Release, Release]":
-    from preaction.authority.shelf import Shelf
-    from preaction.authority.storage import Storage
+    from preaction.authority.ledger.shelf import Shelf
+    from preaction.authority.storage.storage import Storage
 
     if db.startswith("sqlite:///") and not Path(db.removeprefix("sqlite:///")).is_file():
         raise ConfigurationError("the database isn't there")  # opening it would make one

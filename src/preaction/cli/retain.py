@@ -28,9 +28,9 @@ def retain(
     with needs_authority():
         from pydantic import TypeAdapter, ValidationError
 
-        from preaction.authority.pack import Duration
-        from preaction.authority.retention import retain as remove
-        from preaction.authority.storage import Storage
+        from preaction.authority.ledger.retention import retain as remove
+        from preaction.authority.packs.pack import Duration
+        from preaction.authority.storage.storage import Storage
 
     now = datetime.now(UTC)
     try:

@@ -14,8 +14,8 @@ from preaction.cli.database import DbOrBeside, SigningKey
 from preaction.cli.failing import fail, needs_authority, say, told
 
 if TYPE_CHECKING:
-    from preaction.authority.metrics import Metrics
-    from preaction.authority.serve import Served
+    from preaction.authority.server.metrics import Metrics
+    from preaction.authority.server.serve import Served
 
 
 class Log(Enum):
@@ -46,10 +46,11 @@ def serve(
     """Publish a pack and serve it. When ready, print one line of JSON with the origin (and the dev keys)."""
     with needs_authority():
         from preaction.authority import LocalAuthority, read_lookups
-        from preaction.authority.limits import read_rate
-        from preaction.authority.logs import log_as_json, log_request
-        from preaction.authority.serve import is_loopback, serve_forever
-        from preaction.authority.watch import Watch, Watcher
+        from preaction.authority.hosts import is_loopback
+        from preaction.authority.server.limits import read_rate
+        from preaction.authority.server.logs import log_as_json, log_request
+        from preaction.authority.server.serve import serve_forever
+        from preaction.authority.server.watch import Watch, Watcher
 
     if dev_keys and not is_loopback(host):
         fail(f"preaction: --dev-keys is for this machine only, and {host} can be reached from others")
@@ -90,6 +91,6 @@ def _metrics(opened: ExitStack, *, shared: bool) -> "Metrics":
     """The counters; those of several processes are in a folder, which the library is told of before it is imported."""
     if shared:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = opened.enter_context(TemporaryDirectory(prefix="preaction-metrics-"))
-    from preaction.authority.metrics import Metrics
+    from preaction.authority.server.metrics import Metrics
 
     return Metrics()

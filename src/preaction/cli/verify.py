@@ -72,7 +72,7 @@ def _replayed(replay: Any) -> list[str]:
 
 def _offline(receipt: Path, jwks: Path, as_json: bool) -> None:
     with needs_authority():
-        from preaction.authority.offline import MAX_BYTES, in_words, read_keys, read_receipt
+        from preaction.authority.signing.offline import MAX_BYTES, in_words, read_keys, read_receipt
 
     with told():
         keys = read_keys(_bytes(jwks, MAX_BYTES))

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
 from authority.asking import evidence
 from authority.test_verdicts import REPORT
 from preaction.authority import LocalAuthority
-from preaction.authority.serve import Served
+from preaction.authority.server.serve import Served
 
 PACK = r"""
 pack: helpdesk

@@ -16,7 +16,7 @@ from authority.console.conftest import SIGN_IN, Visitor
 from authority.packs import HELPDESK, INVOICES
 from authority.test_verdicts import REPORT
 from preaction.authority import FixedLookup, LocalAuthority
-from preaction.authority.tables import CHECKS, EXECUTIONS, KEYS, VERDICTS
+from preaction.authority.storage.tables import CHECKS, EXECUTIONS, KEYS, VERDICTS
 
 POLICY = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 

@@ -10,7 +10,7 @@ from authority.console.conftest import SIGN_IN, Visitor
 from preaction.authority import LocalAuthority
 from preaction.authority.console.guard import Attempts
 from preaction.authority.refusal import Refused
-from preaction.authority.tables import SESSIONS
+from preaction.authority.storage.tables import SESSIONS
 
 PAGES = ["/", "/console/output-checks", "/console/verdicts", "/console/releases", "/console/keys", "/console/no-page"]
 

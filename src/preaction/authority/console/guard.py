@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from preaction.authority.console.sessions import LASTS, csrf_of
+from preaction.authority.hosts import is_loopback
 from preaction.authority.refusal import Refused
-from preaction.authority.serve import is_loopback
 
 HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-store",

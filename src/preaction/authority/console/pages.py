@@ -12,7 +12,7 @@ from preaction.authority.keys import Caller, Keyring
 from preaction.authority.operators import Operators
 from preaction.authority.refusal import Refused, not_found
 from preaction.authority.service import Service
-from preaction.authority.storage import Storage
+from preaction.authority.storage.storage import Storage
 from preaction.wire.models import FieldError
 
 Query: TypeAlias = Mapping[str, str]

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from preaction.authority import executions, verdicts
 from preaction.authority.keys import Caller
+from preaction.authority.ledger import executions, verdicts
 from preaction.authority.refusal import not_found
-from preaction.authority.storage import Row, Storage
-from preaction.authority.tables import CHECKS
+from preaction.authority.storage.storage import Row, Storage
+from preaction.authority.storage.tables import CHECKS
 
 PAGE: Final = 50
 _BY_ID: Final = sa.select(CHECKS).where(CHECKS.c.id == sa.bindparam("id"))

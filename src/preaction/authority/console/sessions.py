@@ -13,10 +13,10 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from preaction.authority.executions import column_time
 from preaction.authority.keys import Caller, Keyring
-from preaction.authority.storage import Storage
-from preaction.authority.tables import SESSIONS
+from preaction.authority.ledger.executions import column_time
+from preaction.authority.storage.storage import Storage
+from preaction.authority.storage.tables import SESSIONS
 from preaction.wire.times import read_time
 
 LASTS: Final = timedelta(hours=8)
