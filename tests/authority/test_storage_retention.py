@@ -18,8 +18,18 @@ from preaction.authority import LocalAuthority
 from preaction.authority.ledger import retention
 from preaction.authority.ledger.retention import Removed, retain
 from preaction.authority.storage.storage import ANSWERS, EXECUTIONS, REMOVED
-from preaction.authority.storage.tables import VERDICTS
+from preaction.authority.storage.tables import METADATA, VERDICTS
 from preaction.cli.app import app
+
+REPORT = {
+    "job": "triage-ticket",
+    "tool": "send_reply",
+    "code": "allowed",
+    "allow": True,
+    "enforced": True,
+    "reason": "all holds",
+    "callDigest": "sha-256:" + "0" * 64,
+}
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -44,6 +54,12 @@ def undecided(authority: LocalAuthority, entity_id: str) -> str:
 def left(authority: LocalAuthority) -> list[str]:
     with authority._storage.reading() as connection:
         return list(connection.execute(sa.select(EXECUTIONS.c.id).order_by(EXECUTIONS.c.number)).scalars())
+
+
+def everything(authority: LocalAuthority) -> dict[str, list[Any]]:
+    with authority._storage.reading() as connection:
+        tables = METADATA.sorted_tables
+        return {table.name: sorted(connection.execute(sa.select(table)).all(), key=repr) for table in tables}
 
 
 def older_than(authority: LocalAuthority, clock: Clock, moment: datetime, *, whole_cases: bool = False) -> Removed:
@@ -137,19 +153,9 @@ def test_more_than_a_batch_goes(authority: LocalAuthority, clock: Clock, monkeyp
 
 
 def test_first_answers_and_reported_verdicts_go_by_age(authority: LocalAuthority, clock: Clock) -> None:
-    report = {
-        "job": "triage-ticket",
-        "tool": "send_reply",
-        "code": "allowed",
-        "allow": True,
-        "enforced": True,
-        "reason": "all holds",
-        "callDigest": "sha-256:" + "0" * 64,
-        "at": clock.text(),
-    }
     for key in ("old", "new"):
         decided(authority, "HC-1", idempotency_key=key)
-        authority.report_verdict(report)
+        authority.report_verdict({**REPORT, "at": clock.text()})
         clock.forward(days=1)
     removed = older_than(authority, clock, datetime.fromisoformat(clock.text(days=-1)))
     assert (removed.answers, removed.verdicts) == (1, 1)
@@ -178,6 +184,27 @@ def command(*arguments: str, place: Place) -> Any:
     return CliRunner().invoke(app, ["retain", *arguments], env=named)
 
 
+@pytest.mark.parametrize("whole_cases", [False, True])
+def test_a_dry_run_says_what_the_next_run_removes_and_removes_nothing(
+    authority: LocalAuthority, clock: Clock, monkeypatch: pytest.MonkeyPatch, *, whole_cases: bool
+) -> None:
+    monkeypatch.setattr(retention, "_BATCH", 2)
+    for case in ("HC-1", "HC-2"):
+        for number in range(3):
+            made = decided(authority, case, idempotency_key=f"{case}-{number}")
+            authority.check_output(made, output="billing-team-reply", content=REPLY)
+    authority.report_verdict({**REPORT, "at": clock.text()})
+    with authority._storage.writing() as connection:
+        connection.execute(EXECUTIONS.update().where(EXECUTIONS.c.number == 2).values(outcome="refund-review"))
+    clock.forward(days=1)
+    before = everything(authority)
+    told = retain(authority._storage, clock(), clock(), whole_cases=whole_cases, dry_run=True)
+    assert everything(authority) == before
+    assert told == older_than(authority, clock, clock(), whole_cases=whole_cases)
+    gone = 5 if whole_cases else 3
+    assert told == Removed(executions=gone, output_checks=gone, answers=6, verdicts=1, altered=1)
+
+
 def test_the_command_says_what_went(authority: LocalAuthority, clock: Clock, place: Place) -> None:
     clock.now = datetime(2020, 1, 1, tzinfo=UTC)
     decided(authority, "HC-1")
@@ -185,7 +212,7 @@ def test_the_command_says_what_went(authority: LocalAuthority, clock: Clock, pla
     done = command("--older-than", "PT1S", place=place)
     said = json.loads(done.stdout)
     assert said.pop("before").endswith("Z")
-    assert said == {"executions": 1, "output_checks": 0, "answers": 0, "verdicts": 0, "altered": 0}
+    assert said == {"dry_run": False, "executions": 1, "output_checks": 0, "answers": 0, "verdicts": 0, "altered": 0}
     assert json.loads(command("--older-than", "P99999D", "--whole-cases", place=place).stdout)["executions"] == 0
 
 

@@ -19,6 +19,7 @@ def retain(
     whole_cases: Annotated[
         bool, typer.Option("--whole-cases", help="Also what a case's last decision says, where that is old too.")
     ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; print what would go.")] = False,
     signing_key: SigningKey = None,
 ) -> None:
     """Remove records, receipts, checked texts, first answers and reported verdicts that are older than an age.
@@ -38,5 +39,5 @@ def retain(
     except (ValidationError, OverflowError):
         fail("preaction: --older-than is an age in ISO 8601 that is longer than zero, such as P400D")
     with told(), closing(Storage(db, signing_key, create=False)) as storage:
-        removed = remove(storage, before, now, whole_cases=whole_cases)
-    say(json.dumps({"before": write_time(before), **asdict(removed)}))
+        removed = remove(storage, before, now, whole_cases=whole_cases, dry_run=dry_run)
+    say(json.dumps({"before": write_time(before), "dry_run": dry_run, **asdict(removed)}))

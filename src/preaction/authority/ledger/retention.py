@@ -26,7 +26,7 @@ _OTHER: Final = EXECUTIONS.alias("other")
 
 @dataclass(slots=True)
 class Removed:
-    """How many of each went; `altered` executions are old as well and were kept."""
+    """How many of each went, or would; `altered` executions are old as well and are kept."""
 
     executions: int = 0
     output_checks: int = 0
@@ -40,24 +40,34 @@ class Removed:
         return self
 
 
-def retain(storage: Storage, before: datetime, now: datetime, *, whole_cases: bool = False) -> Removed:
-    """Remove what is older than `before`; 503 when the database fails, and then what was removed stays removed."""
+def retain(
+    storage: Storage, before: datetime, now: datetime, *, whole_cases: bool = False, dry_run: bool = False
+) -> Removed:
+    """Remove what is older than `before`; 503 when the database fails, and then what was removed stays removed.
+
+    A dry run changes nothing, and counts what would go.
+    """
+    opened, take = (storage.reading, _count) if dry_run else (storage.writing, _delete)
     removed = Removed()
     last = 0
     while True:
-        with storage.writing() as connection:
+        with opened() as connection:
             rows = _old(connection, before, last, whole_cases=whole_cases)
-            removed += _remove(storage, connection, rows, now)
+            whole = [row for row in rows if storage.intact(EXECUTIONS, row)]
+            if not dry_run:
+                _keep_places(storage, connection, whole, now)
+            ids = [row["id"] for row in whole]
+            checks = take(connection, CHECKS, CHECKS.c.execution_id.in_(ids))
+            executions = take(connection, EXECUTIONS, EXECUTIONS.c.id.in_(ids))
+        removed += Removed(executions, checks, altered=len(rows) - len(whole))
         if len(rows) < _BATCH:
             break
         last = rows[-1]["number"]
-    with storage.writing() as connection:
-        removed.answers = connection.execute(
-            sa.delete(ANSWERS).where(ANSWERS.c.created_at < write_time(before))
-        ).rowcount
-        told = sa.delete(VERDICTS).where(VERDICTS.c.received_at < write_time(before))
-        removed.verdicts = connection.execute(told).rowcount
-    storage.tidy(EXECUTIONS, CHECKS, ANSWERS, VERDICTS)
+    with opened() as connection:
+        removed.answers = take(connection, ANSWERS, ANSWERS.c.created_at < write_time(before))
+        removed.verdicts = take(connection, VERDICTS, VERDICTS.c.received_at < write_time(before))
+    if not dry_run:
+        storage.tidy(EXECUTIONS, CHECKS, ANSWERS, VERDICTS)
     return removed
 
 
@@ -82,13 +92,15 @@ def _old(connection: sa.Connection, before: datetime, last: int, *, whole_cases:
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 
-def _remove(storage: Storage, connection: sa.Connection, rows: list[Row], now: datetime) -> Removed:
-    whole = [row for row in rows if storage.intact(EXECUTIONS, row)]
-    removed = Removed(executions=len(whole), altered=len(rows) - len(whole))
-    for row in whole:
+def _keep_places(storage: Storage, connection: sa.Connection, rows: list[Row], now: datetime) -> None:
+    for row in rows:
         kept: dict[str, Any] = {name: row[name] for name in ("id", "number", "previous", "digest", "revoked_at")}
         storage.insert(connection, REMOVED, {**kept, "removed_at": write_time(now)})
-    ids = [row["id"] for row in whole]
-    removed.output_checks = connection.execute(sa.delete(CHECKS).where(CHECKS.c.execution_id.in_(ids))).rowcount
-    connection.execute(sa.delete(EXECUTIONS).where(EXECUTIONS.c.id.in_(ids)))
-    return removed
+
+
+def _delete(connection: sa.Connection, table: sa.Table, which: sa.ColumnElement[bool]) -> int:
+    return connection.execute(sa.delete(table).where(which)).rowcount
+
+
+def _count(connection: sa.Connection, table: sa.Table, which: sa.ColumnElement[bool]) -> int:
+    return connection.execute(sa.select(sa.func.count()).select_from(table).where(which)).scalar_one()
