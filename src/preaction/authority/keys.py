@@ -93,14 +93,18 @@ class Keyring:
     def caller(self, key: str) -> Caller | None:
         """Whose key it is; None for one that is unknown, revoked, or whose row was altered."""
         key_id = key_id_of(key)
-        hashed, caller = self._passing.get(key_id) or self._stored(key_id) or (_NOBODY, None)
-        # Compared even for nobody's key, so that time doesn't tell which ids there are.
-        return caller if compare_digest(hashed, _hash(key)) else None
+        passing = self._passing.get(key_id)
+        row = None if passing else self._row(key_id)
+        hashed = passing[0] if passing else row["hash"] if row else _NOBODY
+        # Compared before anything else is looked at, so that time doesn't tell which ids there are.
+        if not compare_digest(hashed.encode("utf-8", "replace"), _hash(key).encode()):
+            return None
+        return passing[1] if passing else self._holder(row)
 
     def standing(self, key_id: str) -> Caller | None:
         """The holder of the key of that id, while it stands: to be asked by whoever saw the key itself before."""
-        found = self._passing.get(key_id) or self._stored(key_id)
-        return None if found is None else found[1]
+        passing = self._passing.get(key_id)
+        return passing[1] if passing else self._holder(self._row(key_id))
 
     def listed(self, caller: Caller) -> list[KeySummary]:
         """The keys of the caller's pack, newest first: those of no other jobs than the caller's own."""
@@ -124,14 +128,17 @@ class Keyring:
             return KeySummary(row["id"], altered=True)
         return KeySummary(row["id"], row["role"], _caller(row).jobs, row["created_at"], row["revoked_at"])
 
-    def _stored(self, key_id: str) -> tuple[str, Caller] | None:
+    def _row(self, key_id: str) -> Row | None:
         if not key_id:
             return None
         with self._storage.reading() as connection:
-            row = self._storage.one(connection, _BY_ID, id=key_id)
+            return self._storage.one(connection, _BY_ID, id=key_id)
+
+    def _holder(self, row: Row | None) -> Caller | None:
+        """Who holds the key of a row; None when it was revoked or altered."""
         if row is None or row["revoked_at"] is not None or not self._storage.intact(KEYS, row):
             return None
-        return row["hash"], _caller(row)
+        return _caller(row)
 
 
 def key_id_of(key: str) -> str:

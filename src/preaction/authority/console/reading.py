@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from preaction.authority.deciding.checks import find as find_check
 from preaction.authority.keys import Caller
 from preaction.authority.ledger import executions, verdicts
 from preaction.authority.refusal import not_found
@@ -16,7 +17,6 @@ from preaction.authority.storage.storage import Row, Storage
 from preaction.authority.storage.tables import CHECKS
 
 PAGE: Final = 50
-_BY_ID: Final = sa.select(CHECKS).where(CHECKS.c.id == sa.bindparam("id"))
 
 Record = Mapping[str, Any]
 
@@ -51,14 +51,11 @@ def decided(storage: Storage, caller: Caller, execution_id: str) -> Decided:
 def checked(storage: Storage, caller: Caller, check_id: str) -> Stored:
     """One output check; the 404 when there is none that `caller` may see."""
     with storage.reading() as connection:
-        row = storage.one(connection, _BY_ID, id=check_id)
-    if row is None:
+        found = find_check(storage, connection, caller, check_id)
+    if found is None:
         raise not_found()
-    found = _stored(storage, row)
-    owner = row if found.record is None else found.record
-    if not caller.sees(owner["pack"], owner["job"]):
-        raise not_found()
-    return found
+    row, record = found
+    return Stored(check_id, record, row["receipt"])
 
 
 def checks_page(

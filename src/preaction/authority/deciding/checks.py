@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from preaction.authority.keys import Caller
-from preaction.authority.ledger.executions import Execution
+from preaction.authority.ledger.executions import Execution, among
 from preaction.authority.packs.outputs import NOT_ALLOWED, check_content
 from preaction.authority.packs.release import ReadyJob
 from preaction.authority.refusal import Refused, invalid, not_found
 from preaction.authority.signing.records import new_id
-from preaction.authority.storage.storage import CHECKS, EXECUTIONS, Storage
+from preaction.authority.storage.storage import CHECKS, EXECUTIONS, Row, Storage
 from preaction.wire.digest import content_digest
 from preaction.wire.models import Finding, OutputCheck, OutputCheckRequest, OutputCheckVerification
 
@@ -79,22 +80,41 @@ def write_down(
     storage.insert(connection, CHECKS, {**row, **storage.records.new(record)})
 
 
-def confirm(
-    storage: Storage, connection: sa.Connection, caller: Caller, check_id: str, now: datetime
-) -> OutputCheckVerification | None:
-    """Whether a check stands: its record unaltered and its execution not revoked. None if `caller` sees none."""
-    row = storage.one(connection, _BY_ID, id=check_id)
+@cache
+def _seen_by_id(jobs: frozenset[str] | None) -> sa.Select[Any]:
+    """A check of this pack and these jobs, by itself or by its execution; what isn't, the database doesn't give."""
+    of_pack = sa.or_(*(table.c.pack == sa.bindparam("pack") for table in (CHECKS, EXECUTIONS)))
+    return _BY_ID.where(of_pack, among(jobs, CHECKS.c.job, EXECUTIONS.c.job))
+
+
+def find(
+    storage: Storage, connection: sa.Connection, caller: Caller, check_id: str
+) -> tuple[Row, Mapping[str, Any] | None] | None:
+    """A check's row, with its execution's `revoked_at`, and its record: None for the record when the row was altered.
+
+    None if `caller` sees no such check, which takes as long as when there is none.
+    """
+    row = storage.one(connection, _seen_by_id(caller.jobs), id=check_id, pack=caller.pack)
     if row is None:
         return None
     record = storage.records.open(row)
     owner = row if record is None else record
     if not caller.sees(owner["pack"], owner["job"]):
         return None
-    if record is None or not storage.intact(CHECKS, row):
+    return row, record if storage.intact(CHECKS, row) else None
+
+
+def confirm(
+    storage: Storage, connection: sa.Connection, caller: Caller, check_id: str, now: datetime
+) -> OutputCheckVerification | None:
+    """Whether a check stands: its record unaltered and its execution not revoked. None if `caller` sees none."""
+    found = find(storage, connection, caller, check_id)
+    if found is None:
+        return None
+    row, record = found
+    valid = record is not None and row["revoked_at"] is None
+    if record is None:
         record = {"executionId": "", "output": "", "release": "", "contentDigest": "", "passed": False}
-        valid = False
-    else:
-        valid = row["revoked_at"] is None
     return OutputCheckVerification(
         valid=valid,
         passed=record["passed"],

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ from preaction.authority.packs.decide import Ruling, case_key, check_key_length,
 from preaction.authority.packs.release import ReadyJob, Release
 from preaction.authority.refusal import not_found, wrong
 from preaction.authority.signing.records import new_id
-from preaction.authority.storage.storage import EXECUTIONS, Storage
+from preaction.authority.storage.storage import EXECUTIONS, RELEASES, Storage
 from preaction.wire.models import Case, DecidedOutcome, Decision, Identity, Replay
 from preaction.wire.times import read_time, write_time
 
@@ -27,6 +28,13 @@ _SUPERSEDED: Final = sa.exists(
     )
 ).correlate(EXECUTIONS)
 _BY_ID: Final = sa.select(EXECUTIONS, _SUPERSEDED.label("superseded")).where(EXECUTIONS.c.id == sa.bindparam("id"))
+_ITS_RELEASE: Final = sa.exists(
+    sa.select(RELEASES.c.digest).where(
+        RELEASES.c.pack == sa.bindparam("pack"),
+        RELEASES.c.release == EXECUTIONS.c.release,
+        RELEASES.c.digest == EXECUTIONS.c.release_digest,
+    )
+).correlate(EXECUTIONS)
 _OF_CASE: Final = (
     sa.select(EXECUTIONS.c.id)
     .where(
@@ -49,18 +57,34 @@ class Execution:
 
 
 def find(storage: Storage, connection: sa.Connection, caller: Caller, execution_id: str) -> Execution:
-    """The execution of that id, if `caller` may see it; else the 404."""
-    row = storage.one(connection, _BY_ID, id=execution_id)
+    """The execution of that id, if `caller` may see it; else the 404, which takes as long as for no execution."""
+    row = storage.one(connection, _seen_by_id(caller.jobs), id=execution_id, pack=caller.pack)
     if row is None:
         raise not_found()
     record = storage.records.open(row)
-    # Whose it is, is what was signed, so that altering a column hides nothing from its owner.
+    # Whose it is, is what was signed: an altered column shows it to nobody else.
     owner = row if record is None else record
     if not caller.sees(owner["pack"], owner["job"]):
         raise not_found()
     if not storage.intact(EXECUTIONS, row):
         record = None
     return Execution(record, row["revoked_at"] is not None, bool(row["superseded"]), row)
+
+
+@cache
+def _seen_by_id(jobs: frozenset[str] | None) -> sa.Select[Any]:
+    """An execution of this pack and these jobs: what isn't, the database doesn't give, so that nothing is done with it.
+
+    Its release says of which pack it is as well, so that altering `pack` doesn't hide it from its owner.
+    """
+    return _BY_ID.where((EXECUTIONS.c.pack == sa.bindparam("pack")) | _ITS_RELEASE, among(jobs, EXECUTIONS.c.job))
+
+
+def among(jobs: frozenset[str] | None, *columns: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether one of these columns names one of these jobs; None are all."""
+    if jobs is None:
+        return sa.true()
+    return sa.or_(sa.false(), *(column == job for column in columns for job in sorted(jobs)))
 
 
 def the_case(
