@@ -84,7 +84,7 @@ def read_url(text: str) -> sa.URL:
     """A database's URL, or a `ConfigurationError` that doesn't repeat it."""
     try:
         url = sa.make_url(text)
-    except sa.exc.ArgumentError:
+    except (sa.exc.ArgumentError, ValueError):  # a port that is no number is the latter
         raise ConfigurationError("a database URL is needed, such as postgresql+psycopg://reader@host/name") from None
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise ConfigurationError("the URL names no file: sqlite:///desk.db")
@@ -105,7 +105,7 @@ def _engine(url: sa.URL) -> sa.Engine:
             pool_pre_ping=True,
             hide_parameters=True,
         )
-    except (sa.exc.ArgumentError, ImportError, TypeError) as error:
+    except (sa.exc.ArgumentError, ImportError, TypeError, ValueError) as error:
         # The names of a dialect and of a module are no secrets; whatever else such an error says may be one.
         detail = f"the driver {url.drivername!r} can't be used ({type(error).__name__})"
         raise ConfigurationError(detail) from None
