@@ -56,29 +56,23 @@ def test_f14_large_integers_count_and_are_no_texts() -> None:
         assert not signer.holds(signature, "row", other)
 
 
-def test_f14_each_state_has_a_signature_of_its_own() -> None:
+def test_f14_each_state_is_an_act_of_its_own_unless_it_is_said_to_be_one() -> None:
     signer, given = Signer(SECRET), record("execute")
     first, second = signer.sign_state(given), signer.sign_state(given)
-    assert first != second
-    assert signer.wrote_state(first, given)
-    assert Signer(SECRET).wrote_state(second, given)
+    acts = {signer.act_of(first, given), Signer(SECRET).act_of(second, given)}
+    assert (len(acts), None in acts) == (2, False)
+    assert signer.act_of(signer.sign_state(given, "act-1"), given) == "act-1"
     mixed = first.partition(".")[0] + "." + second.partition(".")[2]
-    for signature in (
-        mixed,
-        first + " ",
-        first[:-1],
-        first[1:],
-        signer.sign("row", given),
-        signer.sign("state", given),
-    ):
-        assert not signer.wrote_state(signature, given)
-    assert [one for one in altered(given) if isinstance(one, dict) and signer.wrote_state(first, one)] == []
+    wrong = [mixed, first + " ", first[:-1], first[1:], signer.sign("row", given), signer.sign("state", given)]
+    assert [one for one in wrong if signer.act_of(one, given) is not None] == []
+    changed = [one for one in altered(given) if isinstance(one, dict)]
+    assert [one for one in changed if signer.act_of(first, one) is not None] == []
 
 
-@pytest.mark.parametrize("signature", [None, "", b"x", 7, "é", True, ["a"], ".", "é.é"])
+@pytest.mark.parametrize("signature", [None, "", b"x", 7, "é", True, ["a"], ".", "é.é", "\ud800.00"])
 def test_f14_what_is_no_signature_holds_for_nothing(signature: Any) -> None:
     assert not Signer(SECRET).holds(signature, "row", record())
-    assert not Signer(SECRET).wrote_state(signature, record())
+    assert Signer(SECRET).act_of(signature, record()) is None
 
 
 def test_f14_what_is_no_json_was_never_signed() -> None:

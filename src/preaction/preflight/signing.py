@@ -48,17 +48,20 @@ class Signer:
         except InvalidJSON:
             return False
 
-    def sign_state(self, record: Record) -> str:
-        """A signature that no other state has, not even one with the same record: each runs once by itself (F14)."""
-        number = secrets.token_hex(16)
-        return f"{number}.{self.sign('state', [number, dict(record)])}"
+    def sign_state(self, record: Record, act: str | None = None) -> str:
+        """The signature of a state, with the act that it is for: states of one act run once in all (F14).
 
-    def wrote_state(self, signature: object, record: Record) -> bool:
-        """Whether `sign_state` gave this signature to exactly this record."""
+        Without `act` it is one of its own, also for a state with the same record.
+        """
+        act = secrets.token_hex(16) if act is None else act
+        return f"{act}.{self.sign('state', [act, dict(record)])}"
+
+    def act_of(self, signature: object, record: Record) -> str | None:
+        """The act of a state, if `sign_state` gave this signature to exactly this record."""
         if not isinstance(signature, str):
-            return False
-        number, _, rest = signature.partition(".")
-        return self.holds(rest, "state", [number, dict(record)])
+            return None
+        act, _, rest = signature.partition(".")
+        return act if self.holds(rest, "state", [act, dict(record)]) else None
 
 
 class SignedStorage:
