@@ -1,13 +1,30 @@
 """Preflight: every argument has a source, or the user is asked. For actions that can't be undone.
 
 `lookup_field` stands alone; `create_preflight` puts a gate before it (is this the tool, and when?) and one behind it
-(is anything missing?). Reading order: `values`, `record`, `source`, `lookup`, `hooks`, `fixed`, `checklist`, `run`,
-`preflight`.
+(is anything missing?). `procedure.STEPS` is the order of a run. Reading order: `values`, `record`, `source`, `lookup`;
+`hooks`, `tool`, `run`, `fixed`, `fields`, `checklist`, `procedure`; `preflight`.
 """
 
 from preaction.preflight.hooks import Hooks
 from preaction.preflight.lookup import lookup_field, lookup_field_sync
+from preaction.preflight.masking import MaskedStorage
+from preaction.preflight.preflight import Preflight, create_preflight
 from preaction.preflight.record import State
+from preaction.preflight.signing import SignedStorage
 from preaction.preflight.source import Segment
+from preaction.preflight.sqlite_storage import SqliteStorage
+from preaction.preflight.storage import MemoryStorage
 
-__all__ = ["Hooks", "Segment", "State", "lookup_field", "lookup_field_sync"]
+__all__ = [
+    "Hooks",
+    "MaskedStorage",
+    "MemoryStorage",
+    "Preflight",
+    "Segment",
+    "SignedStorage",
+    "SqliteStorage",
+    "State",
+    "create_preflight",
+    "lookup_field",
+    "lookup_field_sync",
+]

@@ -115,7 +115,9 @@ def look_up(
     if measure is not None:
         asks["measured_data"] = Call(partial(measure, field_name=name, context=dict(context)))
     for source, reader in READERS.items():
-        claim = (yield from _claimed(asks[source], f"{source}.{name}")) if source in asks else claims[source]
+        claim = claims.get(source)
+        if source in asks and not isinstance(claim, Unusable):
+            claim = yield from _claimed(asks[source], f"{source}.{name}")
         held = claim if isinstance(claim, Unusable) else reader(claim, segments or ())
         if held is not None:
             return held

@@ -194,7 +194,12 @@ class State:
                 raise InvalidJSON(f"{_place('record', 'fields', index)}: {why}")
         if (read["execution_decision"] == "deferred") is not ("deferred_input" in read):
             raise InvalidJSON("record.deferred_input: it belongs to a deferred record, and to no other")
-        return cls(json.dumps(read, allow_nan=False))
+        return cls.of(read)
+
+    @classmethod
+    def of(cls, record: Record) -> "State":
+        """The unsigned state of a record that a run has just written."""
+        return cls(json.dumps(record, allow_nan=False))
 
     def to_json(self) -> dict[str, Any]:
         """The record as plain JSON; a new copy each time."""

@@ -99,6 +99,8 @@ def _executed_field(prior_state: object, name: str) -> object:
     if prior_state is None:
         return None
     record = record_json(prior_state) if isinstance(prior_state, State) else prior_state
+    if isinstance(record, Unusable):
+        return record
     if not isinstance(record, Mapping):
         raise Malformed("malformed_call", f"a record is needed, not {type(record).__name__}")
     if record.get("execution_decision") != "executed":

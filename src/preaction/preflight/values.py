@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from preaction._core.call import MAX_BYTES, Malformed, plain
 from preaction._core.denied import quote
+from preaction.errors import MisuseError
 
 log = logging.getLogger("preaction")
 
@@ -28,7 +30,8 @@ def frozen(read: Callable[[], object], where: str) -> Any | Unusable:
     nesting past 32 levels and all that JSON doesn't know are unusable; tuples become lists.
     """
     try:
-        return plain(read(), 1, [MAX_BYTES])
+        found = read()
+        return found if isinstance(found, Unusable) else plain(found, 1, [MAX_BYTES])
     except Malformed as bad:
         place = bad.place()
         return Unusable(f"{where}: {bad.why}" + (f" (in {quote(place)})" if place else ""))
@@ -43,6 +46,23 @@ def mapping_of(answer: object, where: str) -> dict[str, Any] | Unusable:
         return Unusable(f"{where}: a mapping is needed, not {type(answer).__name__}")
     found: dict[str, Any] | Unusable = frozen(lambda: answer, where)
     return found
+
+
+def entries_of(given: object, where: str) -> dict[str, Any]:
+    """A mapping by name with each entry frozen by itself, `Unusable` ones among them; None is an empty one.
+
+    `MisuseError` names what is no mapping from names.
+    """
+    if given is None:
+        return {}
+    names = frozen(lambda: list(given), where) if isinstance(given, Mapping) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise MisuseError(f"{where}: a mapping from names is needed")
+    return {name: frozen(partial(_entry, given, name), f"{where}.{name}") for name in names}
+
+
+def _entry(given: Any, name: str) -> object:
+    return given[name]
 
 
 def words(text: object, otherwise: str) -> str:
