@@ -70,6 +70,8 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
         "pipeline/result.py",
         "plain_result",
     ): "an object of a tool's own may do anything when it is read: no result (P11)",
+    ("preflight/execution.py", "aexecute"): "whatever interrupts an act, how it was left is recorded; raised again",
+    ("preflight/execution.py", "execute"): "the same, from a thread",
     ("pipeline/work.py", "tell"): "a channel of the user's own that is down stops no call",
     (
         "pipeline/parse.py",

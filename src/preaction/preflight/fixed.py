@@ -52,6 +52,8 @@ def confirm_tool(run: Run) -> Asking[Ending | None]:
     tool, attempt = run.request.tool, run.request.tool_attempt
     if run.fixed["c3_provider_action_name"] is None:
         return run.undetermined("tool_undetermined", "no tool was selected", attempt)
+    if run.request.at_trigger and run.request.deferred_tool != run.fixed["c3_provider_action_name"]:
+        return run.undetermined("tool_undetermined", "the run was deferred for another tool", attempt)
     named = run.fixed["c2_user_action_name"]
     answer = yield from run.hooks.ask("confirm_tool_name_matches_intent", user_action_name=named, tool=tool)
     if not answer.good:

@@ -15,7 +15,7 @@ _SHORTEST: Final = 4
 """Shorter values stand in too many texts by chance, and tell little."""
 
 _KEPT: Final = frozenset(("schema_version", "action_key", "phase", "execution_decision", "timestamp"))
-_STRUCTURE: Final = frozenset(("name", "id", "status", "source", "kind", "trust"))
+_STRUCTURE: Final = frozenset(("name", "id", "user_id", "status", "source", "kind", "trust"))
 
 
 class MaskedStorage:

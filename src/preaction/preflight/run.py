@@ -44,7 +44,10 @@ MESSAGES: Final[Mapping[GateKind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one run is about; see `Preflight.run_and_record`. `at_trigger`: it is a deferred run whose time has come."""
+    """What one run is about; see `Preflight.run_and_record`.
+
+    `at_trigger`: it is a deferred run whose time has come; `deferred_tool` is the name that it was deferred for.
+    """
 
     user_id: str
     instruction: Any
@@ -58,6 +61,7 @@ class Request:
     tool_attempt: int = 0
     intent_attempt: int = 0
     at_trigger: bool = False
+    deferred_tool: str | None = None
 
 
 class Ending(NamedTuple):

@@ -1,0 +1,208 @@
+"""The act: exactly what was decided, with exactly the values that were looked up, and once (F14).
+
+Before it the state is checked, its action key is locked and it is claimed in the storage; whatever fails up to there
+holds it. From then on it never runs again, however it ends: a call that failed may have been done all the same.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from preaction.calling import Answer, Asking, Call, arun, run
+from preaction.preflight.lock import Lock
+from preaction.preflight.record import UNKEYED, State, time_text
+from preaction.preflight.signing import Signer
+from preaction.preflight.storage import Claiming, MemoryStorage, Storage
+from preaction.preflight.tool import arguments_of
+from preaction.preflight.values import log
+
+_TRIES: Final = 2
+"""How often a record of what was done is handed to the storage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a state that was handed over to be executed. Nothing of it is for the model but `result`.
+
+    - "executed": the tool returned `result`.
+    - "failed": the tool raised, or was late or cut off. It may have been done all the same: look before trying again.
+    - "held": nothing was done; `reason` says why.
+
+    `record` is that of the execution, None when it was held; `recorded` is False where the storage didn't take it.
+    """
+
+    status: Literal["executed", "failed", "held"]
+    reason: str
+    record: dict[str, Any] | None = None
+    result: Any = None
+    recorded: bool = False
+
+
+class Keeper:
+    """What executing needs beside the state: the storage, the signer, the lock and the clock."""
+
+    def __init__(self, storage: Storage, signer: Signer, lock: Lock, clock: Callable[[], datetime]) -> None:
+        self.storage = storage
+        self.signer = signer
+        self.lock = lock
+        self.clock = clock
+        # A storage that can't say who is first: then this process is all that can be kept to once
+        self.claim = storage.claim if isinstance(storage, Claiming) else MemoryStorage(10**9).claim
+
+
+class Executing:
+    """The part of a preflight that lets a call be made."""
+
+    _keeper: Keeper
+
+    async def execute_if_ready(
+        self, state: State, tool: Mapping[str, Any], call_tool: Callable[[str, dict[str, Any]], Any]
+    ) -> Done:
+        """Call `tool` as `state` says, if it is an "execute" that this preflight wrote, and was never run.
+
+        `call_tool(name, arguments)`, sync or async, gets exactly the values that were looked up. It is called once at
+        most, among all processes that share the storage, and its end is recorded. Raises nothing for what the state,
+        the tool, the lock or the storage do. A cancellation leaves as it came; what was begun is recorded as failed.
+        """
+        return await aexecute(Act(self._keeper, state, tool, call_tool))
+
+    def execute_if_ready_sync(
+        self, state: State, tool: Mapping[str, Any], call_tool: Callable[[str, dict[str, Any]], Any]
+    ) -> Done:
+        """As `execute_if_ready`, from a thread. Coroutine functions run in a loop of their own."""
+        return execute(Act(self._keeper, state, tool, call_tool))
+
+
+@dataclass(slots=True)
+class Act:
+    """One state on its way to its call. `name` is what it is claimed by, `ending` the record of how it ended."""
+
+    keeper: Keeper
+    state: object
+    tool: object
+    call_tool: Callable[[str, dict[str, Any]], Any]
+    record: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    taken: Any = None
+    begun_at: str | None = None
+    ending: dict[str, Any] | None = None
+    kept: bool = False
+    runs_on: bool = True
+
+    @property
+    def key(self) -> str:
+        """What the act is locked and recorded under."""
+        return self.record["action_key"] or UNKEYED
+
+
+async def aexecute(act: Act) -> Done:
+    """Execute from an event loop."""
+    try:
+        return await arun(_procedure(act))
+    except BaseException:
+        await arun(_cut_off(act))
+        raise
+
+
+def execute(act: Act) -> Done:
+    """Execute from a thread."""
+    try:
+        return run(_procedure(act))
+    except BaseException:
+        run(_cut_off(act))
+        raise
+
+
+def _procedure(act: Act) -> Asking[Done]:
+    arguments = _ready(act)
+    if isinstance(arguments, str):
+        return _held(arguments)
+    begun_at = time_text(act.keeper.clock())
+    taken = yield Call(act.keeper.lock.take, (act.key,))
+    if not taken.good or taken.value is None:
+        return _failed("the lock", taken) if not taken.good else _held("the same action is being executed just now")
+    act.taken = taken.value
+    claimed = yield Call(act.keeper.claim, (act.name,))
+    if not claimed.good or claimed.value is not True:
+        yield from _free(act)
+        return _failed("the storage", claimed) if not claimed.good else _held("it was executed before")
+    act.begun_at = begun_at
+    answer = yield Call(act.call_tool, (act.record["fixed"]["c3_provider_action_name"], arguments))
+    act.runs_on = answer.late
+    if answer.good:
+        return (yield from _end(act, "executed", "executed", answer.value))
+    what = "it was late" if answer.late else f"it raised {type(answer.error).__name__}"
+    return (yield from _end(act, "failed", f"failed: {what}"))
+
+
+def _ready(act: Act) -> dict[str, Any] | str:
+    """The arguments of a state that may run, or why it may not: all but a signed "execute" of ours."""
+    if type(act.state) is not State:
+        return "it is no state of a preflight"
+    try:
+        act.record = act.state.to_json()
+        named = act.keeper.signer.act_of(act.state.signature, act.record)
+    except (AttributeError, TypeError, ValueError, RecursionError):  # a state made by hand, around its constructors
+        named = None
+    if named is None:
+        return "this preflight didn't write it, or it was altered"
+    act.name = named
+    if act.record["execution_decision"] != "execute":
+        return f"its execution_decision is {act.record['execution_decision']!r}, not 'execute'"
+    name = act.tool.get("name") if isinstance(act.tool, Mapping) else None
+    if type(name) is not str or name != act.record["fixed"]["c3_provider_action_name"]:
+        return "the tool is another one than the one that was decided on"
+    return arguments_of((one["name"], one["value"]) for one in act.record["fields"])
+
+
+def _end(act: Act, status: Literal["executed", "failed"], reason: str, result: Any = None) -> Asking[Done]:
+    now = yield Call(lambda: time_text(act.keeper.clock()), quick=True)
+    at = now.value if now.good else act.begun_at  # what was done is recorded, whatever the clock does
+    act.ending = {**act.record, "execution_decision": status, "reason": reason, "timestamp": at}
+    yield from _keep(act)
+    yield from _free(act)
+    return Done(status, reason, act.ending, result, act.kept)
+
+
+def _keep(act: Act) -> Asking[None]:
+    for _ in range(_TRIES):
+        kept = yield Call(act.keeper.storage.persist, (act.key, act.ending))
+        act.kept = kept.good
+        if act.kept:
+            return
+        log.error("preflight: a record of what was done could not be kept: %s", _kind(kept))
+
+
+def _cut_off(act: Act) -> Asking[None]:
+    """The caller was interrupted: how the call ended is recorded, and where nobody knows, it failed."""
+    if act.begun_at is None:
+        if act.taken is not None:
+            yield from _free(act)
+    elif act.ending is None:
+        yield from _end(act, "failed", "failed: it was cut off")
+    elif not act.kept:  # it may be kept twice, and never not at all
+        yield from _keep(act)
+        yield from _free(act)
+
+
+def _free(act: Act) -> Asking[None]:
+    """Free the action key. A call that may still go on keeps it, for as long as the lock lasts by itself."""
+    if act.runs_on and act.begun_at is not None:
+        return
+    freed = yield Call(act.keeper.lock.free, (act.key, act.taken))
+    if not freed.good:
+        log.error("preflight: an action key could not be freed: %s", _kind(freed))
+
+
+def _held(why: str) -> Done:
+    return Done("held", f"held: {why}")
+
+
+def _failed(what: str, answer: Answer) -> Done:
+    log.error("preflight: %s failed and nothing was executed: %s", what, _kind(answer))
+    return _held(f"{what} could not be asked")
+
+
+def _kind(answer: Answer) -> str:
+    return "late" if answer.late else type(answer.error).__name__
