@@ -7,6 +7,7 @@ import pytest
 
 from kit import BODY, MAIL, REPLY, SESSION, TICKET, decided, helpdesk, reply
 from pipeline.office import CONTEXT, LARGE, Office, raising
+from preaction.calling import Asking, run
 from preaction.pipeline import Confirmation, ConfirmationError, Outcome, ProposedCall, Tool, ToolPipeline
 from preaction.pipeline.confirm import Confirmations, Given, Wanted, summary_of
 from preaction.stores.memory import MemoryStore
@@ -160,10 +161,10 @@ def test_p07_of_two_requests_at_once_one_has_the_confirmation(monkeypatch: pytes
     confirmations.approve(asked(office.write(LARGE)).id, by="u_9")
     use = confirmations.use
 
-    def too_late(given: Given) -> bool:
+    def too_late(given: Given) -> Asking[bool]:
         monkeypatch.undo()
         assert office.write(LARGE, request_id="req_2").code == "executed"
-        return use(given)
+        return (yield from use(given))
 
     monkeypatch.setattr(confirmations, "use", too_late)
     again = asked(office.write(LARGE))
@@ -175,21 +176,21 @@ def test_p07_of_two_requests_at_once_one_has_the_confirmation(monkeypatch: pytes
 def test_p07_confirmations_alone() -> None:
     clock = FakeClock()
     kept = Confirmations(MemoryStore(), 60, clock)
-    wanted = kept.find("sha-256:a", "pay")
+    wanted = run(kept.find("sha-256:a", "pay"))
     assert isinstance(wanted, Wanted)
     kept.approve(wanted.confirmation.id, by="u_9")
-    given = kept.find("sha-256:a", "pay")
+    given = run(kept.find("sha-256:a", "pay"))
     assert isinstance(given, Given)
-    assert kept.use(given)
-    assert not kept.use(given), "used up by somebody else meanwhile"
-    again = kept.find("sha-256:a", "pay")
+    assert run(kept.use(given))
+    assert not run(kept.use(given)), "used up by somebody else meanwhile"
+    again = run(kept.find("sha-256:a", "pay"))
     assert isinstance(again, Wanted)
     assert not again.expired
     kept.approve(again.confirmation.id, by="u_9")
-    late = kept.find("sha-256:a", "pay")
+    late = run(kept.find("sha-256:a", "pay"))
     clock.advance(seconds=61)
     assert isinstance(late, Given)
-    assert not kept.use(late)
+    assert not run(kept.use(late))
 
 
 # ---------------------------------------------------------------- the action gate as one step

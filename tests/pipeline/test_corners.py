@@ -10,10 +10,12 @@ import pytest
 
 from kit import helpdesk
 from pipeline.office import CONTEXT, LARGE, READ, WRITE, Office, raising
+from preaction import calling
+from preaction.calling import Asking, run
 from preaction.errors import ConfigurationError, MisuseError, SessionFull
-from preaction.pipeline import Command, ConfirmationError, ProposedCall, PublicToolError, Tool, ToolPipeline, driver
+from preaction.pipeline import Command, ConfirmationError, ProposedCall, PublicToolError, Tool, ToolPipeline
 from preaction.pipeline.result import Unreadable, require_fit
-from preaction.pipeline.texts import count_one_more
+from preaction.pipeline.texts import Texts
 from preaction.pipeline.work import Work
 from preaction.stores import Swapped
 from preaction.stores.memory import MemoryStore
@@ -42,6 +44,12 @@ class FailsOnce(MemoryStore):
             self.left -= 1
             if self.left == 0:
                 raise OSError("SECRET")
+
+
+def refused(*given: Any) -> Asking[bool]:
+    """A procedure over the store that comes too late."""
+    return False
+    yield
 
 
 def refuses(command: Command) -> Any:
@@ -129,21 +137,21 @@ async def test_p09_a_cancelled_handle_whose_store_is_down(monkeypatch: pytest.Mo
 
 @pytest.fixture
 def no_thread_is_free(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(driver, "MAX_THREADS", 1)
-    monkeypatch.setattr(driver, "STUCK_S", 0.02)
-    driver._forget_pool()
+    monkeypatch.setattr(calling, "MAX_THREADS", 1)
+    monkeypatch.setattr(calling, "STUCK_S", 0.02)
+    calling._forget_pool()
     over, took = threading.Event(), threading.Event()
 
-    def hangs() -> driver.Answer:
+    def hangs() -> calling.Answer:
         took.set()
         over.wait(10)
-        return driver.LATE
+        return calling.LATE
 
-    driver._submit(hangs)
+    calling._submit(hangs)
     assert took.wait(10)
     yield
     over.set()
-    driver._forget_pool()
+    calling._forget_pool()
 
 
 HOOKLESS: dict[str, Any] = {**dict.fromkeys(["resolve", "authorize", "object_ids", "operation_id"]), "confirm": False}
@@ -166,7 +174,7 @@ def test_a_record_that_never_got_a_thread_was_not_written() -> None:
 def test_what_fails_while_it_is_reconciled_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     office = Office(tools={"approve_invoice": {"run": loses, "reconcile": lambda key: None}})
     office.write()
-    monkeypatch.setattr(office.pipeline.acts, "settle_undone", lambda *given: False)
+    monkeypatch.setattr(office.pipeline.acts, "settle_undone", refused)
     assert office.write().code == "in_progress", "somebody else settles it all the time"
     monkeypatch.setattr(office.pipeline.acts, "settle_undone", raising(OSError()))
     assert office.write().code == "internal"
@@ -176,7 +184,7 @@ def test_what_was_settled_meanwhile_cannot_be_settled_again(monkeypatch: pytest.
     office = Office(tools={"approve_invoice": {"run": loses}})
     key = office.write().idempotency_key
     assert key is not None
-    monkeypatch.setattr(office.pipeline.acts, "settle_undone", lambda *given: False)
+    monkeypatch.setattr(office.pipeline.acts, "settle_undone", refused)
     with pytest.raises(MisuseError, match="just now"):
         office.pipeline.acts.settle(key, tenant="t_1", tool="approve_invoice", done=False)
 
@@ -189,7 +197,7 @@ def test_two_that_ask_a_person_at_once_get_one_confirmation(monkeypatch: pytest.
     def raced(*given: Any) -> Any:
         monkeypatch.undo()
         others.append(office.write(LARGE).confirmation)
-        return make(*given)
+        return (yield from make(*given))
 
     monkeypatch.setattr(confirmations, "_make", raced)
     assert office.write(LARGE).confirmation == others[0]
@@ -201,13 +209,13 @@ def test_two_that_ask_about_different_things_get_two(monkeypatch: pytest.MonkeyP
 
     def raced(*given: Any) -> Any:
         monkeypatch.undo()
-        confirmations.find("sha-256:a", "other")
-        return make(*given)
+        run(confirmations.find("sha-256:a", "other"))
+        return (yield from make(*given))
 
     monkeypatch.setattr(confirmations, "_make", raced)
-    wanted: Any = confirmations.find("sha-256:a", "mine")
+    wanted: Any = run(confirmations.find("sha-256:a", "mine"))
     confirmations.approve(wanted.confirmation.id, by="u_9")
-    later: Any = confirmations.find("sha-256:a", "mine")
+    later: Any = run(confirmations.find("sha-256:a", "mine"))
     assert later.confirmation.id != wanted.confirmation.id, "what nothing leads to confirms nothing"
 
 
@@ -215,7 +223,7 @@ def test_two_people_who_approve_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     office = Office()
     confirmation = office.write(LARGE).confirmation
     assert confirmation is not None
-    monkeypatch.setattr(office.pipeline.confirmations, "_swap", lambda *given: False)
+    monkeypatch.setattr(office.pipeline.confirmations, "_swap", refused)
     with pytest.raises(ConfirmationError, match="just now"):
         office.pipeline.confirmations.approve(confirmation.id, by="u_9")
 
@@ -285,7 +293,7 @@ def test_a_count_that_others_change_all_the_time_is_given_up(monkeypatch: pytest
     store = MemoryStore()
     monkeypatch.setattr(store, "swap", lambda *given: Swapped(False, "1"))
     with pytest.raises(SessionFull, match="at the same time"):
-        count_one_more(store, "n")
+        run(Texts(store).count_one_more("n"))
 
 
 def test_a_result_that_its_validator_cannot_take_does_not_fit() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pipeline.office import CONTEXT, READ, WRITE, Office, raising
+from preaction.calling import run
 from preaction.errors import MisuseError
 from preaction.pipeline import Command, NothingSent, ProposedCall, PublicToolError
 from preaction.pipeline.idempotency import Acts, Conflict, Free, InProgress, Reserved, Stored, Unknown, key_of
@@ -386,46 +387,46 @@ def acts(clock: FakeClock) -> Acts:
 
 def test_an_act_alone(acts: Acts, clock: FakeClock) -> None:
     name = acts.name("t_1", "pay", "k-1")
-    free = acts.recall(name, "c")
+    free = run(acts.recall(name, "c"))
     assert free == Free(None)
     assert isinstance(free, Free)
-    reserved = acts.reserve(name, "c", free, 10)
+    reserved = run(acts.reserve(name, "c", free, 10))
     assert isinstance(reserved, Reserved)
-    assert acts.recall(name, "c") == InProgress() == acts.reserve(name, "c", free, 10)
-    assert acts.recall(name, "other") == Conflict()
-    begun = acts.begin(reserved, 10)
+    assert run(acts.recall(name, "c")) == InProgress() == run(acts.reserve(name, "c", free, 10))
+    assert run(acts.recall(name, "other")) == Conflict()
+    begun = run(acts.begin(reserved, 10))
     assert begun is not None
-    assert acts.begin(reserved, 10) is None
-    assert not acts.release(reserved)
-    assert acts.finish(begun, "executed", {"a": 1})
-    assert acts.recall(name, "c") == Stored("executed", {"a": 1})
-    assert not acts.finish(begun, "executed", {"a": 2})
-    assert not acts.lose(begun)
+    assert run(acts.begin(reserved, 10)) is None
+    assert not run(acts.release(reserved))
+    assert run(acts.finish(begun, "executed", {"a": 1}))
+    assert run(acts.recall(name, "c")) == Stored("executed", {"a": 1})
+    assert not run(acts.finish(begun, "executed", {"a": 2}))
+    assert not run(acts.lose(begun))
 
 
 def test_a_dead_reservation_is_taken_over_and_its_owner_must_not_begin(acts: Acts, clock: FakeClock) -> None:
     name = acts.name("t_1", "pay", "k-1")
-    dead = acts.reserve(name, "c", Free(None), 10)
+    dead = run(acts.reserve(name, "c", Free(None), 10))
     assert isinstance(dead, Reserved)
     clock.advance(seconds=16)
-    free = acts.recall(name, "c")
+    free = run(acts.recall(name, "c"))
     assert free == Free(dead.held)
     assert isinstance(free, Free)
-    heir = acts.reserve(name, "c", free, 10)
+    heir = run(acts.reserve(name, "c", free, 10))
     assert isinstance(heir, Reserved)
-    assert acts.begin(dead, 10) is None
-    assert acts.begin(heir, 10) is not None
+    assert run(acts.begin(dead, 10)) is None
+    assert run(acts.begin(heir, 10)) is not None
 
 
 def test_an_act_that_was_begun_and_never_ended_is_unknown_for_good(acts: Acts, clock: FakeClock) -> None:
     name = acts.name("t_1", "pay", "k-1")
-    reserved = acts.reserve(name, "c", Free(None), 10)
+    reserved = run(acts.reserve(name, "c", Free(None), 10))
     assert isinstance(reserved, Reserved)
-    begun = acts.begin(reserved, 10)
+    begun = run(acts.begin(reserved, 10))
     assert begun is not None
     clock.advance(days=300)
-    unknown = acts.recall(name, "c")
+    unknown = run(acts.recall(name, "c"))
     assert unknown == Unknown(begun.held)
     assert isinstance(unknown, Unknown)
-    assert acts.finish(begun, "executed", None), "its owner may still say how it ended"
-    assert not acts.settle_undone(name, unknown), "and then nobody else's word counts any more"
+    assert run(acts.finish(begun, "executed", None)), "its owner may still say how it ended"
+    assert not run(acts.settle_undone(name, unknown)), "and then nobody else's word counts any more"

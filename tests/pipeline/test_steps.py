@@ -5,15 +5,14 @@ import json
 import sqlite3
 import threading
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.office import CONTEXT, FOREIGN, LARGE, READ, WRITE, Office, raising
+from preaction.calling import run
 from preaction.errors import ConfigurationError, SessionFull
 from preaction.pipeline import (
-    JsonlAudit,
     Limits,
     MemoryAudit,
     NotVisible,
@@ -24,7 +23,7 @@ from preaction.pipeline import (
     TrustedContext,
 )
 from preaction.pipeline.steps import names
-from preaction.pipeline.texts import count_one_more
+from preaction.pipeline.texts import Texts
 from preaction.stores.memory import MemoryStore
 
 BAD = {**WRITE, "status": "paid"}
@@ -107,10 +106,11 @@ def test_p12_calls_of_a_run_are_counted_whatever_became_of_them() -> None:
 
 
 def test_p12_many_at_once_are_all_counted() -> None:
-    store = MemoryStore()
+    texts = Texts(MemoryStore())
     counts: list[int] = []
     threads = [
-        threading.Thread(target=lambda: counts.extend(count_one_more(store, "n") for _ in range(50))) for _ in range(8)
+        threading.Thread(target=lambda: counts.extend(run(texts.count_one_more("n")) for _ in range(50)))
+        for _ in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -370,40 +370,6 @@ def test_p13_memory_takes_no_more_than_it_may() -> None:
     assert office.write({**WRITE, "invoice_id": "inv_482"}).code == "audit_failed"
     with pytest.raises(SessionFull):
         audit({"id": "other"})
-
-
-def test_p13_lines_in_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    office = Office(audit=JsonlAudit(path))
-    office.write()
-    office.read("{")
-    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    assert [line["phase"] for line in lines] == ["before", "after", "after"]
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert [record["code"] for record in JsonlAudit(path).records()] == ["executed", "invalid_json"]
-
-
-def test_p13_a_line_that_was_cut_spoils_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    path.write_text('{"id": "a", "phase": "bef', "utf-8")
-    office = Office(audit=JsonlAudit(path, durable=False))
-    office.write()
-    assert [record["code"] for record in JsonlAudit(path).records()] == ["executed"]
-
-
-def test_p13_a_file_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="audit"):
-        JsonlAudit(tmp_path)
-
-
-def test_p13_a_file_that_is_gone_full_or_readonly_stops_the_acts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    audit = JsonlAudit(tmp_path / "audit.jsonl")
-    monkeypatch.setattr("os.write", lambda file, line: len(line) - 1)
-    office = Office(audit=audit)
-    assert office.write().code == "audit_failed"
-    assert office.acts == []
 
 
 # ---------------------------------------------------------------- P10: what else fails

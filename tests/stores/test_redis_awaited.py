@@ -14,6 +14,7 @@ from preaction.errors import SessionFull, StoreUnavailable
 from preaction.stores import AsyncStore, Slot, Swapped
 from preaction.stores.redis import RedisStore
 from redis_server import PASSWORD, RedisServer
+from stores.between import between
 
 HOUR = timedelta(hours=1)
 
@@ -28,61 +29,6 @@ async def opened(server: RedisServer, **options: Any) -> AsyncIterator[RedisStor
     finally:
         await store.aclose()
         store.close()
-
-
-class Between:
-    """Stands between a store and its server, and can hold back answers. `opened` and `open` count connections."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._flows = asyncio.Event()
-        self._flows.set()
-        self.held = asyncio.Event()
-        self.opened = self.open = 0
-
-    def hold(self) -> None:
-        """Let no answer through from now on; `held` says that one was there."""
-        self._flows.clear()
-
-    async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.opened += 1
-        self.open += 1
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
-        answering = asyncio.ensure_future(self._answer(far_reader, writer))
-        while data := await reader.read(65_536):
-            far_writer.write(data)
-        self.open -= 1
-        answering.cancel()
-        for one in (far_writer, writer):
-            one.close()
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65_536):
-            if not self._flows.is_set():
-                self.held.set()
-            await self._flows.wait()
-            writer.write(data)
-
-    def let_go(self) -> None:
-        """Let all answers through again."""
-        self._flows.set()
-        self.held.clear()
-
-
-@asynccontextmanager
-async def between(server: RedisServer) -> AsyncIterator[tuple[Between, RedisStore]]:
-    one = Between(server.port)
-    listening = await asyncio.start_server(one.connect, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
-    url = server.url.replace(str(server.port), str(port))
-    store = await asyncio.to_thread(RedisStore, url, prefix=uuid.uuid4().hex, timeout_s=30)
-    await asyncio.to_thread(store.close)
-    try:
-        yield one, store
-    finally:
-        one.let_go()
-        await store.aclose()
-        listening.close()
 
 
 async def until(met: Callable[[], bool]) -> None:

@@ -22,7 +22,7 @@ def recall(work: Work, parts: Parts) -> Stepping:
     work.key = key_of(work.call, work.context, tool.name, work.arguments, repeatable=tool.repeatable)
     work.act = parts.acts.name(work.context.tenant, tool.name, work.key)
     for _ in range(3):  # what somebody else has settled meanwhile is read again
-        answer = yield from ask_store(parts, parts.acts.recall, work.act, work.command)
+        answer = yield from ask_store(parts, parts.acts.recall(work.act, work.command))
         if not answer.good:
             return failed(work, parts, "idempotency", answer)
         known: Known = answer.value
@@ -54,11 +54,11 @@ def _reconcile(work: Work, parts: Parts, unknown: Unknown, reconcile: Hook) -> S
         failed(work, parts, "reconcile", answer)
         return Ending("outcome_unknown", detail="reconcile failed")
     if answer.value is None:
-        settled = yield from ask_store(parts, parts.acts.settle_undone, work.act, unknown)
+        settled = yield from ask_store(parts, parts.acts.settle_undone(work.act, unknown))
     else:
         shown = yield from shown_result(work, parts, answer.value)
         given = (work.act, work.command, unknown, shown.code, shown.result)
-        settled = yield from ask_store(parts, parts.acts.settle_done, *given)
+        settled = yield from ask_store(parts, parts.acts.settle_done(*given))
     return None if settled.good else failed(work, parts, "idempotency", settled)
 
 
@@ -66,7 +66,7 @@ def reserve(work: Work, parts: Parts) -> Stepping:
     """8, second half: the act is ours, and the confirmation is used up for it."""
     if work.act:
         seconds = 2 * parts.limits.execution_s + 60  # to record it, ask the gate, and begin
-        answer = yield from ask_store(parts, parts.acts.reserve, work.act, work.command, work.free, seconds)
+        answer = yield from ask_store(parts, parts.acts.reserve(work.act, work.command, work.free, seconds))
         if not answer.good:
             return failed(work, parts, "idempotency", answer)
         if not isinstance(answer.value, Reserved):
@@ -74,7 +74,7 @@ def reserve(work: Work, parts: Parts) -> Stepping:
         work.reserved = answer.value
     if work.given is None:
         return None
-    used = yield from ask_store(parts, parts.confirmations.use, work.given)
+    used = yield from ask_store(parts, parts.confirmations.use(work.given))
     if used.good and used.value:
         return None
     work.given = None
@@ -85,7 +85,7 @@ def reserve(work: Work, parts: Parts) -> Stepping:
 def let_go(work: Work, parts: Parts) -> Asking[None]:
     """Nothing was done: free the key. Where that fails, the key frees itself, or is of unknown outcome; never twice."""
     if work.reserved is not None:
-        answer = yield from ask_store(parts, parts.acts.release, work.reserved)
+        answer = yield from ask_store(parts, parts.acts.release(work.reserved))
         if not answer.good:
             failed(work, parts, "idempotency", answer)
     work.reserved, work.begun = None, False
@@ -99,7 +99,7 @@ def execute(work: Work, parts: Parts) -> Stepping:
         return ended
     tool = work.tool
     if work.reserved is not None:
-        begun = yield from ask_store(parts, parts.acts.begin, work.reserved, tool.timeout_s)
+        begun = yield from ask_store(parts, parts.acts.begin(work.reserved, tool.timeout_s))
         if not begun.good or begun.value is None:
             return failed(work, parts, "idempotency", begun) if not begun.good else Ending("in_progress")
         work.reserved = begun.value
@@ -139,7 +139,7 @@ def _failure(work: Work, parts: Parts, answer: Answer) -> Stepping:
     detail = "late" if answer.late else type(error).__name__
     if work.reserved is None:  # a read
         return Ending("timed_out" if answer.late else "tool_failed", detail=detail)
-    lost = yield from ask_store(parts, parts.acts.lose, work.reserved)
+    lost = yield from ask_store(parts, parts.acts.lose(work.reserved))
     if not lost.good:  # what was begun is of unknown outcome anyhow once its time is over
         failed(work, parts, "idempotency", lost)
     return Ending("outcome_unknown", detail=detail)
@@ -157,7 +157,7 @@ def finish(work: Work, parts: Parts) -> Stepping:
     """10: the result is validated, made plain and clean, and kept for whoever repeats the call."""
     ended = yield from shown_result(work, parts, work.raw)
     if work.reserved is not None:
-        kept = yield from ask_store(parts, parts.acts.finish, work.reserved, ended.code, ended.result)
+        kept = yield from ask_store(parts, parts.acts.finish(work.reserved, ended.code, ended.result))
         if not kept.good or not kept.value:  # done all the same; a repetition will find its outcome unknown
             log.error("the pipeline could not keep the result of an act, so its repetition will be held")
     work.reserved = None

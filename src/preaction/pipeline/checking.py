@@ -13,7 +13,7 @@ from preaction.pipeline.parse import Parsed, parse_arguments
 from preaction.pipeline.proposal import is_attributable
 from preaction.pipeline.result import clean_text
 from preaction.pipeline.schema import MOST_ERRORS, told, unexpected
-from preaction.pipeline.texts import command_digest, count_one_more, name_of_text
+from preaction.pipeline.texts import command_digest, name_of_text
 from preaction.pipeline.tool import Allowed, Denied, NotVisible
 from preaction.pipeline.work import Parts, Stepping, StepResult, Work, ask_hook, ask_store, failed
 
@@ -27,7 +27,7 @@ def capture(work: Work, parts: Parts) -> Stepping:
         return Ending("internal", detail="capture: a subject, tenant, request, run or call id is missing")
     context = work.context
     counter = name_of_text("calls", context.tenant, context.subject, context.run_id)
-    counted = yield from ask_store(parts, count_one_more, parts.store, counter)
+    counted = yield from ask_store(parts, parts.texts.count_one_more(counter))
     if not counted.good:
         return failed(work, parts, "count of calls", counted)
     if counted.value > parts.limits.calls_per_run:
@@ -168,7 +168,7 @@ def ask_person(work: Work, parts: Parts) -> Stepping:
             return failed(work, parts, "summary", answer)
         said = clean_text(answer.value)
     summary = summary_of(work.tool.name, work.arguments, work.object_ids, work.tool.effect, said)
-    found = yield from ask_store(parts, parts.confirmations.find, work.command, summary)
+    found = yield from ask_store(parts, parts.confirmations.find(work.command, summary))
     if not found.good:
         return failed(work, parts, "confirmations", found)
     if isinstance(found.value, Wanted):

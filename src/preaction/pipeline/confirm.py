@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
+from preaction.calling import Asking, arun, run
 from preaction.errors import MisuseError
 from preaction.pipeline.outcome import Confirmation
 from preaction.pipeline.proposal import is_text
-from preaction.pipeline.texts import name_of_text
+from preaction.pipeline.texts import Texts, name_of_text
 from preaction.stores import Store
 from preaction.wire.times import read_time, write_time
 
@@ -49,29 +50,36 @@ class Confirmations:
     """The confirmations of one pipeline, in a store that its processes may share. `valid_s` in seconds."""
 
     def __init__(self, store: Store, valid_s: float, clock: Callable[[], datetime]) -> None:
-        self._store = store
+        self._texts = Texts(store)
         self._valid = timedelta(seconds=valid_s)
         self._clock = clock
 
     def approve(self, confirmation_id: str, *, by: str) -> None:
         """Confirm, as the person `by`. Raises `ConfirmationError` unless it waits to be confirmed, and is in time."""
+        run(self._approve(confirmation_id, by))
+
+    async def aapprove(self, confirmation_id: str, *, by: str) -> None:
+        """`approve`, from an event loop."""
+        await arun(self._approve(confirmation_id, by))
+
+    def _approve(self, confirmation_id: str, by: str) -> Asking[None]:
         if not is_text(by):
             raise ConfirmationError("by: who confirms has to be named")
-        held, state = self._read(confirmation_id)
+        held, state = yield from self._read(confirmation_id)
         if held is None or state["state"] != "waiting":
             raise ConfirmationError("the confirmation is unknown, or was given or used already")
         now = self._clock()
         if now >= read_time(state["expires_at"]):
             raise ConfirmationError("the confirmation has expired")
         given = {**state, "state": "given", "by": by, "at": write_time(now)}
-        if not self._swap(confirmation_id, held, given):
+        if not (yield from self._swap(confirmation_id, held, given)):
             raise ConfirmationError("the confirmation was given or used just now")
 
-    def find(self, digest: str, summary: str) -> Given | Wanted:
+    def find(self, digest: str, summary: str) -> Asking[Given | Wanted]:
         """The confirmation for this command, if one was given; else the one to give, made if there is none."""
         pointer = name_of_text("confirm-for", digest)
-        known = self._store.look(pointer)
-        held, state = (None, {}) if known is None else self._read(known)
+        known = yield from self._texts.look(pointer)
+        held, state = yield from self._read(known)
         expired = False
         if held is not None and known is not None and state["shown"] == summary and state["digest"] == digest:
             expires_at = read_time(state["expires_at"])
@@ -80,36 +88,36 @@ class Confirmations:
                 return Given(known, state["by"], state["at"], held)
             if state["state"] == "waiting" and not expired:
                 return Wanted(Confirmation(known, summary, digest, expires_at), expired=False)
-        return Wanted(self._make(pointer, known, digest, summary), expired)
+        return Wanted((yield from self._make(pointer, known, digest, summary)), expired)
 
-    def use(self, given: Given) -> bool:
+    def use(self, given: Given) -> Asking[bool]:
         """Use a confirmation up; False when somebody else has, or it ran out."""
         state = json.loads(given._text)
         if self._clock() >= read_time(state["expires_at"]):
             return False
-        return self._swap(given.id, given._text, {**state, "state": "used"})
+        return (yield from self._swap(given.id, given._text, {**state, "state": "used"}))
 
-    def _make(self, pointer: str, known: str | None, digest: str, summary: str) -> Confirmation:
+    def _make(self, pointer: str, known: str | None, digest: str, summary: str) -> Asking[Confirmation]:
         """A new one. Of two made at once the later is found; the other one leads nowhere, and runs out."""
         made, expires_at = secrets.token_urlsafe(18), self._clock() + self._valid
         state = {"state": "waiting", "digest": digest, "shown": summary, "expires_at": write_time(expires_at)}
-        self._swap(made, None, state)
-        swapped = self._store.swap(pointer, known, made, self._valid + _REMEMBERED)
+        yield from self._swap(made, None, state)
+        swapped = yield from self._texts.swap(pointer, known, made, self._valid + _REMEMBERED)
         if not swapped.done and swapped.value is not None:
-            held, other = self._read(swapped.value)
+            held, other = yield from self._read(swapped.value)
             if held is not None and other["state"] == "waiting" and other["shown"] == summary:
                 return Confirmation(swapped.value, summary, digest, read_time(other["expires_at"]))
         return Confirmation(made, summary, digest, expires_at)
 
-    def _read(self, confirmation_id: object) -> tuple[str | None, dict[str, Any]]:
+    def _read(self, confirmation_id: object) -> Asking[tuple[str | None, dict[str, Any]]]:
         if not is_text(confirmation_id):
             return None, {}
-        held = self._store.look(name_of_text("confirmation", str(confirmation_id)))
+        held = yield from self._texts.look(name_of_text("confirmation", str(confirmation_id)))
         return held, {} if held is None else json.loads(held)
 
-    def _swap(self, confirmation_id: str, old: str | None, state: dict[str, Any]) -> bool:
+    def _swap(self, confirmation_id: str, old: str | None, state: dict[str, Any]) -> Asking[bool]:
         name = name_of_text("confirmation", confirmation_id)
-        return self._store.swap(name, old, json.dumps(state), self._valid + _REMEMBERED).done
+        return (yield from self._texts.swap(name, old, json.dumps(state), self._valid + _REMEMBERED)).done
 
 
 def summary_of(

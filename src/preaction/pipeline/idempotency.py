@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
 
+from preaction.calling import Asking, arun, run
 from preaction.errors import MisuseError
 from preaction.pipeline.proposal import ProposedCall, TrustedContext
-from preaction.pipeline.texts import command_digest, name_of_text
+from preaction.pipeline.texts import Texts, command_digest, name_of_text
 from preaction.stores import Store
 from preaction.wire.times import read_time, write_time
 
@@ -91,7 +92,7 @@ class Acts:
     """The acts of a pipeline by their keys. Safe between processes that share the store, whose clocks agree roughly."""
 
     def __init__(self, store: Store, clock: Callable[[], datetime], keep_done: timedelta = KEEP_DONE) -> None:
-        self._store = store
+        self._texts = Texts(store)
         self._clock = clock
         self._keep_done = keep_done
 
@@ -100,61 +101,69 @@ class Acts:
         """Where an act is kept: keys of different tenants and tools are different keys."""
         return name_of_text("act", tenant, tool, key)
 
-    def recall(self, name: str, command: str) -> Known:
+    def recall(self, name: str, command: str) -> Asking[Known]:
         """How far the act under `name` has come, for the command with this digest."""
-        return self._read(self._store.look(name), command)
+        return self._read((yield from self._texts.look(name)), command)
 
-    def reserve(self, name: str, command: str, free: Free, seconds: float) -> Reserved | Known:
+    def reserve(self, name: str, command: str, free: Free, seconds: float) -> Asking[Reserved | Known]:
         """Make the act ours, or say why not. A reservation is over after `seconds` and the grace."""
         text = self._text("reserved", command, seconds)
-        swapped = self._store.swap(name, free.held, text, _KEEP_RESERVED + timedelta(seconds=seconds))
+        swapped = yield from self._texts.swap(name, free.held, text, _KEEP_RESERVED + timedelta(seconds=seconds))
         return Reserved(name, command, text) if swapped.done else self._read(swapped.value, command)
 
-    def begin(self, reserved: Reserved, seconds: float) -> Reserved | None:
+    def begin(self, reserved: Reserved, seconds: float) -> Asking[Reserved | None]:
         """Say that the act starts now; None when the reservation was taken over, and it must not."""
         text = self._text("begun", reserved.command, seconds)
-        done = self._store.swap(reserved.name, reserved.held, text, _KEEP_OPEN).done
-        return Reserved(reserved.name, reserved.command, text) if done else None
+        swapped = yield from self._texts.swap(reserved.name, reserved.held, text, _KEEP_OPEN)
+        return Reserved(reserved.name, reserved.command, text) if swapped.done else None
 
-    def release(self, reserved: Reserved) -> bool:
+    def release(self, reserved: Reserved) -> Asking[bool]:
         """Nothing was done: free the key."""
-        return self._store.swap(reserved.name, reserved.held, None, _GRACE).done
+        return (yield from self._texts.swap(reserved.name, reserved.held, None, _GRACE)).done
 
-    def finish(self, reserved: Reserved, code: str, result: Any) -> bool:
+    def finish(self, reserved: Reserved, code: str, result: Any) -> Asking[bool]:
         """The act is done; later calls get this result. False when the text isn't ours any more."""
-        return self._done(reserved.name, reserved.held, reserved.command, code, result)
+        return (yield from self._done(reserved.name, reserved.held, reserved.command, code, result))
 
-    def lose(self, reserved: Reserved) -> bool:
+    def lose(self, reserved: Reserved) -> Asking[bool]:
         """Nobody knows whether the act is done."""
         text = self._text("unknown", reserved.command, 0)
-        return self._store.swap(reserved.name, reserved.held, text, _KEEP_OPEN).done
+        return (yield from self._texts.swap(reserved.name, reserved.held, text, _KEEP_OPEN)).done
 
-    def settle_done(self, name: str, command: str, unknown: Unknown, code: str, result: Any) -> bool:
+    def settle_done(self, name: str, command: str, unknown: Unknown, code: str, result: Any) -> Asking[bool]:
         """It turned out to be done, with this result."""
-        return self._done(name, unknown.held, command, code, result)
+        return (yield from self._done(name, unknown.held, command, code, result))
 
-    def settle_undone(self, name: str, unknown: Unknown) -> bool:
+    def settle_undone(self, name: str, unknown: Unknown) -> Asking[bool]:
         """It turned out that nothing was done: free the key."""
-        return self._store.swap(name, unknown.held, None, _GRACE).done
+        return (yield from self._texts.swap(name, unknown.held, None, _GRACE)).done
 
     def settle(self, key: str, *, tenant: str, tool: str, done: bool, result: Any = None) -> None:
         """For a person who has looked: settle an act of unknown outcome, as done with `result`, or as not done.
 
         Raises `MisuseError` where no act of unknown outcome is known under this key.
         """
-        name = self.name(tenant, tool, key)
-        held = self._store.look(name)
+        run(self._settle(self.name(tenant, tool, key), done, result))
+
+    async def asettle(self, key: str, *, tenant: str, tool: str, done: bool, result: Any = None) -> None:
+        """`settle`, from an event loop."""
+        await arun(self._settle(self.name(tenant, tool, key), done, result))
+
+    def _settle(self, name: str, done: bool, result: Any) -> Asking[None]:
+        held = yield from self._texts.look(name)
         command = "" if held is None else str(json.loads(held)["command"])
         known = self._read(held, command)
         if not isinstance(known, Unknown):
             raise MisuseError("settle: no act of unknown outcome is known under this key")
-        moved = self.settle_done(name, command, known, "executed", result) if done else self.settle_undone(name, known)
-        if not moved:
+        settled = (
+            self.settle_done(name, command, known, "executed", result) if done else self.settle_undone(name, known)
+        )
+        if not (yield from settled):
             raise MisuseError("settle: the act was settled just now")
 
-    def _done(self, name: str, held: str, command: str, code: str, result: Any) -> bool:
+    def _done(self, name: str, held: str, command: str, code: str, result: Any) -> Asking[bool]:
         text = json.dumps({"state": "done", "command": command, "code": code, "result": result})
-        return self._store.swap(name, held, text, self._keep_done).done
+        return (yield from self._texts.swap(name, held, text, self._keep_done)).done
 
     def _text(self, state: str, command: str, seconds: float) -> str:
         until = self._clock() + timedelta(seconds=seconds) + _GRACE

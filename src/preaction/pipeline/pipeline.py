@@ -22,6 +22,7 @@ from preaction.pipeline.outcome import Ending, Outcome
 from preaction.pipeline.proposal import Limits, ProposedCall, TrustedContext
 from preaction.pipeline.record import record_of
 from preaction.pipeline.steps import outcome_of, procedure
+from preaction.pipeline.texts import Texts
 from preaction.pipeline.tool import Tool
 from preaction.pipeline.work import Parts, Work, log
 from preaction.stores import Store
@@ -66,7 +67,7 @@ class ToolPipeline:
             tools=_registered(tools, names),
             gate=gate,
             preflight=preflight,
-            store=kept,
+            texts=Texts(kept),
             acts=self.acts,
             confirmations=self.confirmations,
             audit=audit,
@@ -117,7 +118,7 @@ class ToolPipeline:
             ending = Ending("outcome_unknown", detail=ending.detail)
         try:
             if work.reserved is not None:
-                (self.acts.lose if work.begun else self.acts.release)(work.reserved)
+                run((self.acts.lose if work.begun else self.acts.release)(work.reserved))
             left = (
                 None if self._parts.audit is None else self._parts.audit(record_of(work, self._parts, ending, "after"))
             )

@@ -11,7 +11,7 @@ from preaction.calling import Asking, Call
 from preaction.pipeline import acting, checking
 from preaction.pipeline.outcome import Ending, Outcome, disposition_of
 from preaction.pipeline.record import record_of
-from preaction.pipeline.texts import count_one_more, name_of_text
+from preaction.pipeline.texts import name_of_text
 from preaction.pipeline.work import Parts, Stepping, StepResult, Work, ask_store, failed
 
 
@@ -77,7 +77,7 @@ def _within_repairs(work: Work, parts: Parts, ending: Ending) -> Asking[Ending]:
     counter = name_of_text(
         "repairs", context.tenant, context.subject, context.run_id, "" if tool is None else tool.name
     )
-    counted = yield from ask_store(parts, count_one_more, parts.store, counter)
+    counted = yield from ask_store(parts, parts.texts.count_one_more(counter))
     if not counted.good:
         return failed(work, parts, "count of repairs", counted)
     return ending if counted.value <= parts.limits.repairs else Ending("repairs_exhausted", detail=ending.code)

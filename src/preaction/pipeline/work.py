@@ -14,9 +14,8 @@ from preaction.pipeline.confirm import Confirmations, Given
 from preaction.pipeline.idempotency import NEVER_DONE, Acts, Free, Reserved
 from preaction.pipeline.outcome import Ending
 from preaction.pipeline.proposal import Limits, ProposedCall, TrustedContext
+from preaction.pipeline.texts import Texts
 from preaction.pipeline.tool import Tool
-from preaction.stores import Store
-from preaction.stores.memory import MemoryStore
 
 log = logging.getLogger("preaction")
 
@@ -30,7 +29,7 @@ class Parts:
     tools: Mapping[str, Tool]
     gate: ActionGate | None
     preflight: Callable[..., Any] | None
-    store: Store
+    texts: Texts
     acts: Acts
     confirmations: Confirmations
     audit: Sink | None
@@ -90,9 +89,9 @@ def ask_hook(parts: Parts, function: Callable[..., Any], *arguments: Any) -> Ask
     return (yield Call(function, arguments, limit_s=parts.limits.execution_s))
 
 
-def ask_store(parts: Parts, function: Callable[..., Any], *arguments: Any) -> Asking[Answer]:
-    """What a function over the store gives. Memory never blocks, and so needs no thread."""
-    return (yield Call(function, arguments, quick=isinstance(parts.store, MemoryStore)))
+def ask_store(parts: Parts, procedure: Asking[Any]) -> Asking[Answer]:
+    """What a procedure over the store gives."""
+    return (yield parts.texts.call(procedure))
 
 
 def failed(work: Work, parts: Parts, where: str, answer: Answer) -> Ending:

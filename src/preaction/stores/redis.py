@@ -200,7 +200,7 @@ class RedisStore:
             return self._loops[loop][1]
 
     def _new_pool_of_a_loop(self, options: Mapping[str, Any]) -> redis_asyncio.BlockingConnectionPool:
-        return redis_asyncio.BlockingConnectionPool(
+        return redis_asyncio.BlockingConnectionPool(  # type: ignore[no-untyped-call]
             **options,
             retry=AsyncRetry(NoBackoff(), 0),
             redis_connect_func=self._agreet,
