@@ -69,6 +69,7 @@ async def test_the_answers_are_those_of_the_wire(client: Client) -> None:
     assert [JobSummary.model_validate(each).job for each in jobs] == ["triage-ticket"]
     described = await client.ask("GET", "/v0/jobs/triage-ticket")
     assert JobDescription.model_validate_json(described.content).release == "2026-11-03.1"
+    assert described.json()["evidenceFreshFor"] == "PT1H"
     decision = await decide(client)
     path = f"/v0/executions/{decision.execution_id}"
     check = await client.ask("POST", f"{path}/output-checks", json={"output": "billing-team-reply", "content": REPLY})

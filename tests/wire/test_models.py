@@ -88,6 +88,7 @@ GOOD: list[tuple[type[Wire], dict[str, Any]]] = [
             "title": "Triage a ticket",
             "subject": {"kind": "ticket", "identity": "provided", "match": "exact"},
             "facts": {"topic": {"type": "string"}},
+            "evidenceFreshFor": "PT1H",
             "outcomes": [
                 {"id": "billing-question", "title": "", "nextStep": None, "outputs": ["reply"], "escalation": None}
             ],

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from preaction._core.call import Call, Malformed, plain
 from preaction._core.company import Address, Domains, plain_address, plain_host
@@ -32,9 +32,20 @@ LOOK_LIKE_TEXT: Final = (
 )
 
 
+class Flaw(NamedTuple):
+    """What keeps a rule from ever allowing, or makes it weak: a stable code, the keys where it stands, why in words."""
+
+    code: str
+    place: tuple[str | int, ...]
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A `ToolRule` made ready: paths parsed, allowed fields as a tree, recipients and subject as paths."""
+    """A `ToolRule` made ready: paths parsed, allowed fields as a tree, recipients and subject as paths.
+
+    `broken` are the flaws for which it never allows, `weak` the others; `problems` and `warnings` say them in words.
+    """
 
     source: ToolRule
     opened: Level
@@ -47,6 +58,8 @@ class Rule:
     recipient_hosts: frozenset[str] | None
     recipient_addresses: frozenset[Address]
     subject: Path
+    broken: tuple[Flaw, ...]
+    weak: tuple[Flaw, ...]
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -88,6 +101,8 @@ def read_rule(tool: str, given: ToolRule | Mapping[str, Any]) -> Rule:
     hosts, addresses = _recipients_at(source.recipients_at, f"{where}.recipients_at")
     for name in source.unchecked:
         parse_path(name, f"{where}.unchecked")
+    broken = tuple(_problems(source, opened, entity, texts))
+    weak = tuple(_warnings(source, fields, texts, recipients))
     return Rule(
         source=source,
         opened=opened,
@@ -100,8 +115,10 @@ def read_rule(tool: str, given: ToolRule | Mapping[str, Any]) -> Rule:
         recipient_hosts=hosts,
         recipient_addresses=addresses,
         subject=parse_path(source.subject, f"{where}.subject", single=True),
-        problems=tuple(f"{where}: {why}" for why in _problems(source, opened, entity, texts)),
-        warnings=tuple(f"{where}: {why}" for why in _warnings(source, fields, texts, recipients)),
+        broken=broken,
+        weak=weak,
+        problems=tuple(f"{where}: {flaw.why}" for flaw in broken),
+        warnings=tuple(f"{where}: {flaw.why}" for flaw in weak),
     )
 
 
@@ -128,43 +145,51 @@ def _recipients_at(entries: tuple[str, ...] | None, where: str) -> tuple[frozens
     return frozenset(hosts), frozenset(addresses)
 
 
-def _problems(source: ToolRule, opened: Level, entity: Path | None, texts: tuple[Path, ...]) -> Iterator[str]:
+def _problems(source: ToolRule, opened: Level, entity: Path | None, texts: tuple[Path, ...]) -> Iterator[Flaw]:
     if (source.writes is None) == (source.outcomes is None):
-        yield "a rule needs exactly one of 'writes' and 'outcomes'"
+        yield Flaw("writes-or-outcomes", (), "a rule needs exactly one of 'writes' and 'outcomes'")
     if source.outcomes == ():
-        yield "'outcomes' is empty, so no outcome allows this tool"
+        yield Flaw("no-outcome", ("outcomes",), "'outcomes' is empty, so no outcome allows this tool")
     if entity is not None and not opens(opened, entity):
-        yield f"the entity field {entity.text!r} is not in 'fields', so no call can name its case"
-    for path in texts:
+        why = f"the entity field {entity.text!r} is not in 'fields', so no call can name its case"
+        yield Flaw("entity-not-listed", ("entity", "field"), why)
+    for index, path in enumerate(texts):
         if not opens(opened, path):
-            yield f"the checked field {path.text!r} is not in 'fields', so no call can carry its text"
+            why = f"the checked field {path.text!r} is not in 'fields', so no call can carry its text"
+            yield Flaw("checked-field-not-listed", ("output_check", "fields", index), why)
     check = source.output_check
     if check and check.output and source.writes and check.output != source.writes:
-        yield f"'writes' and 'output_check.output' name different outputs: {source.writes!r}, {check.output!r}"
+        why = f"'writes' and 'output_check.output' name different outputs: {source.writes!r}, {check.output!r}"
+        yield Flaw("two-outputs", ("output_check", "output"), why)
     if source.recipients_at == ():
-        yield "'recipients_at' is empty, so no recipient is allowed; leave it out, or set recipients to []"
+        why = "'recipients_at' is empty, so no recipient is allowed; leave it out, or set recipients to []"
+        yield Flaw("no-recipient", ("recipients_at",), why)
 
 
 def _warnings(
     source: ToolRule, fields: list[Path], texts: tuple[Path, ...], recipients: tuple[Path, ...]
-) -> Iterator[str]:
+) -> Iterator[Flaw]:
     checked = {path.steps for path in texts}
     spared = {path.steps for path in (parse_path(name, "unchecked") for name in source.unchecked)}
     addressing = {path.steps for path in recipients}
-    for path in fields:
-        names = [squash(name) for name, _ in path.steps]
+    for index, path in enumerate(fields):
+        place, names = ("fields", index), [squash(name) for name, _ in path.steps]
         if path.open:
-            yield f"{path.text!r} lets anything through below it"
+            yield Flaw("open-field", place, f"{path.text!r} lets anything through below it")
         text = source.output_check is not None and names[-1].endswith(LOOK_LIKE_TEXT)
         if text and path.steps not in checked and path.steps not in spared:
-            yield f"the text in {path.text!r} is not checked; check it, or list it in 'unchecked'"
+            why = f"the text in {path.text!r} is not checked; check it, or list it in 'unchecked'"
+            yield Flaw("text-not-checked", place, why)
         if (names[-1] in LOOK_LIKE_RECIPIENTS or ENVELOPES & {*names}) and path.steps not in addressing:
-            yield f"{path.text!r} looks like a recipient field and is not in 'recipients'"
+            why = f"{path.text!r} looks like a recipient field and is not in 'recipients'"
+            yield Flaw("recipient-not-listed", place, why)
     takes_recipients = any(path.steps in addressing for path in fields)
     if source.entity and takes_recipients and source.recipients_at is None:
-        yield "the case comes from a field, so its recipients can be anyone; limit them with 'recipients_at'"
-    if source.outcomes and source.output_check and source.output_check.output is None:
-        yield "'output_check' names no output, so a text checked as any output of the outcome passes"
+        why = "the case comes from a field, so its recipients can be anyone; limit them with 'recipients_at'"
+        yield Flaw("recipients-unlimited", (), why)
+    if source.outcomes and source.writes is None and source.output_check and source.output_check.output is None:
+        why = "'output_check' names no output, so a text checked as any output of the outcome passes"
+        yield Flaw("output-not-named", ("output_check",), why)
 
 
 # Check 1, fields ------------------------------------------------------------------------------------------------------

@@ -175,7 +175,7 @@ class Unresolved(Wire):
 
 
 class JobDescription(Wire):
-    """One job at one release; immutable."""
+    """One job at one release; immutable. `evidence_fresh_for` is an ISO 8601 duration, null where evidence stays."""
 
     job: str
     pack: str = ""
@@ -183,6 +183,7 @@ class JobDescription(Wire):
     title: str = ""
     subject: Subject | None = None
     facts: dict[str, Any] = {}
+    evidence_fresh_for: str | None = None
     outcomes: list[Outcome]
     outputs: list[Output] = []
     when_unresolved: Unresolved | None = None

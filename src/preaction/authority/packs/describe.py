@@ -1,11 +1,16 @@
 """What a release says about a job to agents and gates: wire models, with every field set."""
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from preaction.authority.packs.outputs import ReadyOutput
 from preaction.authority.packs.pack import Fact, Job, Pack
 from preaction.wire.models import Escalation, JobDescription, Outcome, Output, Subject, Unresolved
+
+_DURATION: Final = TypeAdapter(timedelta)
 
 
 def titled(title: str | None, name: str) -> str:
@@ -21,6 +26,7 @@ def output_words(output: ReadyOutput) -> list[str]:
 
 def describe(pack: Pack, name: str, job: Job, rules: Mapping[str, list[str]]) -> JobDescription:
     """The description of one job; `rules` has the words of each output's rules."""
+    fresh_for = job.evidence.fresh_for
     return JobDescription(
         job=name,
         pack=pack.pack,
@@ -28,6 +34,7 @@ def describe(pack: Pack, name: str, job: Job, rules: Mapping[str, list[str]]) ->
         title=job.title,
         subject=Subject(kind=job.subject.kind, identity=job.subject.identity, match=job.subject.match),
         facts={key: _fact(fact) for key, fact in job.facts.items()},
+        evidence_fresh_for=None if fresh_for is None else _DURATION.dump_python(fresh_for, mode="json"),
         outcomes=[
             Outcome(
                 id=each.id,
