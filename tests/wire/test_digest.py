@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +36,11 @@ values = st.recursive(
 @given(values)
 def test_the_canonical_form_is_the_one_made_by_hand(value: Any) -> None:
     assert canonical(value).decode() == by_hand(value)
+
+
+@given(values | st.floats(allow_nan=False, allow_infinity=False) | st.lists(values | st.floats(-1e30, 1e30)))
+def test_whichever_way_it_is_written_it_is_what_the_library_writes(value: Any) -> None:
+    assert canonical(value) == rfc8785.dumps(value)
 
 
 @given(st.dictionaries(text, text, max_size=5))

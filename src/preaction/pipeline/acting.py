@@ -6,7 +6,7 @@ from preaction.calling import Answer, Asking, Call
 from preaction.pipeline.checking import ask_person, denied_by
 from preaction.pipeline.idempotency import Conflict, Free, InProgress, Known, Reserved, Stored, Unknown, key_of
 from preaction.pipeline.outcome import TEXTS, Ending
-from preaction.pipeline.record import record_of
+from preaction.pipeline.record import write_record
 from preaction.pipeline.result import Unreadable, clean, clean_text, plain_result, require_fit, text_of
 from preaction.pipeline.tool import Command, Hook, NothingSent, PublicToolError
 from preaction.pipeline.work import Parts, Stepping, Work, ask_hook, ask_store, failed, log, tell
@@ -113,7 +113,7 @@ def execute(work: Work, parts: Parts) -> Stepping:
 
 def _last_checks(work: Work, parts: Parts) -> Stepping:
     if parts.audit is not None:
-        written = yield Call(parts.audit, (record_of(work, parts, None, "before"),))
+        written = yield from write_record(work, parts, parts.audit, None, "before")
         if not written.good:
             failed(work, parts, "audit", written)
             return Ending("audit_failed")

@@ -16,6 +16,8 @@ from preaction.pipeline.schema import MOST_ERRORS, told, unexpected
 from preaction.pipeline.texts import command_digest, name_of_text
 from preaction.pipeline.tool import Allowed, Denied, NotVisible
 from preaction.pipeline.work import Parts, Stepping, StepResult, Work, ask_hook, ask_store, failed
+from preaction.preflight.asking import question
+from preaction.preflight.record import State
 
 _HASHED: Final = 65_536
 _LONGEST_ID: Final = 200
@@ -72,6 +74,7 @@ def attach_identity(work: Work, parts: Parts) -> StepResult:
     if found:
         return Ending("invalid_arguments", told(map(unexpected, found[:MOST_ERRORS])))
     context, tool = work.context, work.tool
+    work.arguments_digest = command_digest(work.arguments)
     work.command = command_digest([tool.name, tool.input.version, work.arguments, context.subject, context.tenant])
     return None
 
@@ -129,7 +132,10 @@ def ask_preflight(work: Work, parts: Parts) -> Stepping:
     if not answer.good:
         return failed(work, parts, "preflight", answer)
     decision = getattr(answer.value, "execution_decision", answer.value)
-    return None if decision == "execute" else Ending("values_unknown")
+    if isinstance(decision, str) and decision == "execute":
+        return None
+    text = question(answer.value) if isinstance(answer.value, State) else getattr(answer.value, "for_model", None)
+    return Ending("values_unknown", text or "", detail=decision if isinstance(decision, str) else None)
 
 
 def ask_gate(work: Work, parts: Parts) -> Stepping:

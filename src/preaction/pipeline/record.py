@@ -1,11 +1,12 @@
 """11 · The record of a proposal: who, what, why, what came of it. No argument that isn't listed, no result (P13)."""
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from preaction._core.denied import quote
 from preaction._core.verdict import tool_name
+from preaction.calling import Answer, Asking, Call
+from preaction.pipeline.audit import MemoryAudit, Sink
 from preaction.pipeline.outcome import Ending, disposition_of
-from preaction.pipeline.texts import command_digest
 from preaction.pipeline.work import Parts, Work
 from preaction.wire.times import write_time
 
@@ -54,12 +55,19 @@ def record_of(work: Work, parts: Parts, ending: Ending | None, phase: str) -> di
     }
 
 
+def write_record(
+    work: Work, parts: Parts, sink: Sink, ending: Ending | None, phase: Literal["before", "after"]
+) -> Asking[Answer]:
+    """Hand the record to the sink. Memory never blocks, and needs no thread."""
+    return (yield Call(sink, (record_of(work, parts, ending, phase),), quick=isinstance(sink, MemoryAudit)))
+
+
 def _arguments(work: Work) -> dict[str, Any] | None:
     if not work.command:
         return None
     listed = () if work.known_tool is None else work.known_tool.audit_fields
     return {
-        "digest": command_digest(work.arguments),
+        "digest": work.arguments_digest,
         "command": work.command,
         "view": {name: work.arguments[name] for name in listed if name in work.arguments},
     }

@@ -3,14 +3,14 @@
 Each step takes the work and the parts, and ends the way of the proposal or lets it go on. `conclude` ends every way.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from preaction.calling import Asking, Call
+from preaction.calling import Asking
 from preaction.pipeline import acting, checking
 from preaction.pipeline.outcome import Ending, Outcome, disposition_of
-from preaction.pipeline.record import record_of
+from preaction.pipeline.record import write_record
 from preaction.pipeline.texts import name_of_text
 from preaction.pipeline.work import Parts, Stepping, StepResult, Work, ask_store, failed
 
@@ -49,7 +49,7 @@ def procedure(work: Work, parts: Parts) -> Asking[Outcome]:
     ending = Ending("internal", detail="no step has ended it")
     for step in STEPS:
         ended = step.take(work, parts)
-        if isinstance(ended, Generator):
+        if ended is not None and not isinstance(ended, Ending):
             ended = yield from ended
         if ended is not None:
             ending = ended
@@ -62,7 +62,7 @@ def conclude(work: Work, parts: Parts, ending: Ending) -> Asking[Outcome]:
     if disposition_of(ending.code) == "repair":
         ending = yield from _within_repairs(work, parts, ending)
     if parts.audit is not None:
-        written = yield Call(parts.audit, (record_of(work, parts, ending, "after"),))
+        written = yield from write_record(work, parts, parts.audit, ending, "after")
         if not written.good:
             failed(work, parts, "audit", written)
             # What was done, or may have been, is said all the same: to deny it would have it done again

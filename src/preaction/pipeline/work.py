@@ -51,6 +51,7 @@ class Work:
     arguments: dict[str, Any] = field(default_factory=dict)
     unparsed: dict[str, Any] | None = None
     command: str = ""
+    arguments_digest: str = ""
     objects: dict[str, Any] = field(default_factory=dict)
     object_ids: dict[str, str] = field(default_factory=dict)
     key: str | None = None

@@ -90,7 +90,8 @@ class RedisStore:
             max_connections=_MANY,
         )
         loop_options = _read_url(url, parse_url_for_a_loop, None)
-        self._pool_of_a_loop = lambda: self._new_pool_of_a_loop(loop_options)  # so that no password is an attribute
+        # A function, so that the password is no attribute
+        self._open_pool: Callable[[], redis_asyncio.BlockingConnectionPool] = lambda: self._pool_with(loop_options)
         self._loops: dict[asyncio.AbstractEventLoop, tuple[redis_asyncio.BlockingConnectionPool, Scripts]] = {}
         self._lock = threading.Lock()
         self._scripts = _registered(Redis(connection_pool=self._pool))
@@ -195,12 +196,12 @@ class RedisStore:
         with self._lock:
             if loop not in self._loops:
                 self._loops = {one: held for one, held in self._loops.items() if not one.is_closed()}
-                pool = self._pool_of_a_loop()
+                pool = self._open_pool()
                 self._loops[loop] = pool, _registered(redis_asyncio.Redis(connection_pool=pool))
             return self._loops[loop][1]
 
-    def _new_pool_of_a_loop(self, options: Mapping[str, Any]) -> redis_asyncio.BlockingConnectionPool:
-        return redis_asyncio.BlockingConnectionPool(  # type: ignore[no-untyped-call]
+    def _pool_with(self, options: Mapping[str, Any]) -> redis_asyncio.BlockingConnectionPool:
+        return redis_asyncio.BlockingConnectionPool(
             **options,
             retry=AsyncRetry(NoBackoff(), 0),
             redis_connect_func=self._agreet,

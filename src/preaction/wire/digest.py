@@ -16,9 +16,22 @@ def canonical(value: Any) -> bytes:
     That is NaN, infinities, integers beyond ±2⁵³, lone surrogates, keys that aren't strings, and nesting too deep.
     """
     try:
-        return rfc8785.dumps(value)
+        return _SORTED.encode(value).encode() if _is_simple(value) else rfc8785.dumps(value)
     except (rfc8785.CanonicalizationError, UnicodeError, RecursionError) as error:
         raise InvalidJSON(f"no canonical JSON: {type(error).__name__}") from None
+
+
+def _is_simple(value: Any) -> bool:
+    """Whether the standard encoder, which is many times faster, writes the same.
+
+    It does where no number has another form than its digits, and names sort alike by code points and by UTF-16.
+    """
+    kind = type(value)
+    if kind is dict:
+        return all(type(name) is str and name.isascii() and _is_simple(item) for name, item in value.items())
+    if kind is list:
+        return all(map(_is_simple, value))
+    return kind is str or value is None or kind is bool or (kind is int and -(2**53) < value < 2**53)
 
 
 def digest(value: Any) -> str:
@@ -64,4 +77,5 @@ def content_digest(content: Mapping[str, str]) -> str:
     return "sha-256:" + hashlib.sha256(written).hexdigest()
 
 
+_SORTED = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 _STRINGS = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
