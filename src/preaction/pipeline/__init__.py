@@ -9,6 +9,7 @@ from preaction.pipeline.confirm import ConfirmationError
 from preaction.pipeline.outcome import Confirmation, Outcome
 from preaction.pipeline.pipeline import ToolPipeline
 from preaction.pipeline.proposal import Limits, ProposedCall, TrustedContext
+from preaction.pipeline.sources import NotExecuted, call_through, sources_of
 from preaction.pipeline.sql_audit import SqlAudit
 from preaction.pipeline.tool import Allowed, Command, Denied, NothingSent, NotVisible, PublicToolError, Tool
 
@@ -21,6 +22,7 @@ __all__ = [
     "JsonlAudit",
     "Limits",
     "MemoryAudit",
+    "NotExecuted",
     "NotVisible",
     "NothingSent",
     "Outcome",
@@ -30,4 +32,6 @@ __all__ = [
     "Tool",
     "ToolPipeline",
     "TrustedContext",
+    "call_through",
+    "sources_of",
 ]

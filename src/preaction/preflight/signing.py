@@ -5,14 +5,20 @@ import hmac
 import inspect
 import secrets
 from collections.abc import Awaitable
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from preaction.errors import ConfigurationError, InvalidJSON, MisuseError, StoreUnavailable
 from preaction.preflight.masking import MaskedStorage
+from preaction.preflight.record import UNKEYED
 from preaction.preflight.storage import Claiming, Record, Storage, read, written
 from preaction.wire.digest import canonical, spelled_out
 
 _SIGNATURE: Final = "signature"
+
+
+@runtime_checkable
+class _Listing(Protocol):
+    def records(self, action_key: str | None = None) -> list[dict[str, Any]]: ...
 
 
 class Signer:
@@ -67,7 +73,7 @@ class Signer:
 class SignedStorage:
     """A storage whose records are signed with their action key as they are kept in `inner`.
 
-    A record that was altered, made by hand or moved to another key isn't loaded: `load` raises `StoreUnavailable`.
+    Where one was altered, made by hand or moved to another key, `load` and `records` raise `StoreUnavailable`.
     Whoever may write to `inner` can still remove a record, so that an older one is the last. Masking goes outside:
     `MaskedStorage(SignedStorage(inner, secret), fields)`. Raises `ConfigurationError` for what can't be right.
     """
@@ -95,14 +101,23 @@ class SignedStorage:
         found = self._inner.load(action_key)
         return self._opened_later(action_key, found) if inspect.isawaitable(found) else self._opened(action_key, found)
 
+    def records(self, action_key: str | None = None) -> list[dict[str, Any]]:
+        """What `inner.records` gives, each without its signature: from here a scheduler takes deferred records."""
+        if not isinstance(self._inner, _Listing):
+            raise MisuseError("storage: the one that is signed can't list its records")
+        found = self._inner.records(action_key)
+        keys = [(one.get("action_key") or UNKEYED) if action_key is None else action_key for one in found]
+        return [self._plain(key, one) for key, one in zip(keys, found, strict=True)]
+
     async def _opened_later(self, action_key: str, found: Awaitable[Any]) -> dict[str, Any] | None:
         return self._opened(action_key, await found)
 
     def _opened(self, action_key: str, found: Any) -> dict[str, Any] | None:
-        if found is None:
-            return None
+        return None if found is None else self._plain(action_key, found)
+
+    def _plain(self, action_key: str, found: Any) -> dict[str, Any]:
         plain = dict(found) if isinstance(found, dict) else {}
         signature = plain.pop(_SIGNATURE, None)
         if not self._signer.holds(signature, "row", [action_key, plain]):
-            raise StoreUnavailable("storage: the record that was executed last isn't as it was written")
+            raise StoreUnavailable("storage: a record isn't as it was written")
         return plain
