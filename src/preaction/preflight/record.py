@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, Literal, NotRequired, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, NotRequired, TypeAlias, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, Discriminator, Tag, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict  # before Python 3.12 pydantic reads no other
 
 from preaction.errors import InvalidJSON, MisuseError
@@ -101,6 +101,15 @@ class Missing(TypedDict):
     unverified_checklist: list[UnverifiedItem]
 
 
+def _kind_of_gate(gate: object) -> str:
+    return "undetermined" if isinstance(gate, Mapping) and "kind" in gate else "missing"
+
+
+Gate: TypeAlias = Annotated[
+    Annotated[Undetermined, Tag("undetermined")] | Annotated[Missing, Tag("missing")], Discriminator(_kind_of_gate)
+]
+
+
 @_strictly
 class DeferredInput(TypedDict):
     """What a deferred run carries to its trigger: intent, and nothing that was measured (F12)."""
@@ -124,7 +133,7 @@ class Record(TypedDict):
     user_checklist: list[dict[str, Any]] | None
     unknown_count: int | None
     unverified_checklist_count: int | None
-    gate: Undetermined | Missing | None
+    gate: Gate | None
     execution_decision: Decision
     reason: str
     timestamp: str
@@ -153,7 +162,7 @@ class State:
     """What a run came to. Its attributes are the record's keys, each a new copy: nobody can alter what was decided.
 
     `signature` shows which preflight wrote it (F14); it is no part of the record. Two states are equal when their
-    records and signatures are.
+    records, in the order of their keys, and their signatures are.
     """
 
     _text: str

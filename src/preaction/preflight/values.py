@@ -42,6 +42,8 @@ def frozen(read: Callable[[], object], where: str) -> Any | Unusable:
 
 def mapping_of(answer: object, where: str) -> dict[str, Any] | Unusable:
     """A hook's answer where only a mapping will do, as a copy."""
+    if isinstance(answer, Unusable):
+        return answer
     if not isinstance(answer, Mapping):
         return Unusable(f"{where}: a mapping is needed, not {type(answer).__name__}")
     found: dict[str, Any] | Unusable = frozen(lambda: answer, where)
