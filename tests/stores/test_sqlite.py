@@ -7,13 +7,14 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from kit import REPLY, SESSION, TICKET, decided, helpdesk, reply
-from preaction.errors import ConfigurationError
+from preaction.errors import ConfigurationError, SessionFull
 from preaction.stores import Slot, Swapped
 from preaction.stores.sqlite import SCHEMA_VERSION, SQLiteStore
 from preaction.testing import FakeAuthority
@@ -224,9 +225,10 @@ def test_the_file_is_the_owner_s_alone_and_knows_its_schema(path: Path) -> None:
     assert store.read("s", "g") == [("a", "value")], "a closed store opens again"
 
 
-def test_a_file_of_an_earlier_version_is_upgraded_and_keeps_what_it_holds(path: Path) -> None:
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
+def test_a_file_of_an_earlier_version_is_upgraded_and_keeps_what_it_holds(version: int, path: Path) -> None:
     now = 4_000_000_000.0  # when it was written
-    shutil.copy(OLD / "version1.sqlite", path)
+    shutil.copy(OLD / f"version{version}.sqlite", path)
     for _ in range(2):
         store = SQLiteStore(path, max_per_kind=2, clock=lambda: now)
         assert store.read("chat-1", "g") == [("b", "second \u00e4"), ("a", "first")]
@@ -238,7 +240,9 @@ def test_a_file_of_an_earlier_version_is_upgraded_and_keeps_what_it_holds(path: 
     store.put("chat-1", [Slot("g", "a", "older", "0"), Slot("g", "c", "third", kind="decision")])
     assert store.read("chat-1", "g") == [("b", "second \u00e4"), ("a", "first"), ("c", "third")]
     assert store.put("chat-1", [Slot("g", "d", "fourth", kind="decision")]) is False, "one was there before"
+    assert store.look("a text") == ("running \u00e4" if version > 1 else None)
     assert store.swap("n", None, "a", HOUR) == Swapped(True, "a")
+    assert_totals(path)
     store.close()
     new = path.with_name("new.db")
     SQLiteStore(new).close()
@@ -250,13 +254,38 @@ def test_a_file_of_an_earlier_version_is_upgraded_and_keeps_what_it_holds(path: 
 def test_an_upgrade_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
     shutil.copy(OLD / "version1.sqlite", path)
     with sqlite3.connect(path) as other:
-        other.execute("CREATE TABLE texts_until (a)")  # the name of the last thing that the upgrade makes
-    with pytest.raises(ConfigurationError, match="texts_until"):
+        other.execute("CREATE TABLE taken (a)")
+        other.execute("CREATE TRIGGER texts_less AFTER DELETE ON taken BEGIN SELECT 1; END")  # what is made last
+    with pytest.raises(ConfigurationError, match="texts_less"):
         SQLiteStore(path)
     with sqlite3.connect(path) as other:
         assert other.execute("PRAGMA user_version").fetchone() == (1,)
-        other.execute("DROP TABLE texts_until")
+        other.execute("DROP TABLE taken")
     assert SQLiteStore(path).swap("n", None, "a", HOUR).done
+
+
+def assert_totals(path: Path) -> None:
+    """What the file says it holds is what it holds."""
+    with sqlite3.connect(path) as other:
+        told = dict(other.execute("SELECT kind, held FROM totals").fetchall())
+        counted = "SELECT (SELECT count(*) FROM claims), (SELECT count(*) FROM texts)"
+        assert told == dict(zip(("claims", "texts"), other.execute(counted).fetchone(), strict=True))
+
+
+def test_the_totals_are_right_whatever_is_done_and_whatever_fails(path: Path) -> None:
+    now = [1000.0]
+    store = SQLiteStore(path, max_claims=5, max_texts=5, clock=lambda: now[0])
+    for number in range(40):
+        store.claim(f"use {number % 7}", HOUR, take=True)
+        with suppress(SessionFull):
+            name = f"text {number % 7}"
+            store.swap(name, store.look(name), None if number % 3 == 0 else str(number), HOUR)
+        with suppress(RuntimeError), store._writing() as db:
+            db.execute("INSERT INTO texts (name, value, until) VALUES ('not kept', '', 9999)")
+            raise RuntimeError
+        now[0] += 500
+        assert_totals(path)
+    store.close()
 
 
 def test_opening_a_file_writes_nothing_to_it(path: Path) -> None:

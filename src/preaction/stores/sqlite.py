@@ -38,6 +38,20 @@ _STEPS: Final = (
         "CREATE TABLE texts (name TEXT PRIMARY KEY, value TEXT NOT NULL, until REAL NOT NULL)",
         "CREATE INDEX texts_until ON texts (until)",
     ),
+    (
+        # Kept by the file itself, whoever writes to it: to count the rows at each write takes longer with each of them
+        "CREATE TABLE totals (kind TEXT PRIMARY KEY, held INTEGER NOT NULL)",
+        "INSERT INTO totals SELECT 'claims', count(*) FROM claims",
+        "CREATE TRIGGER claims_more AFTER INSERT ON claims"
+        " BEGIN UPDATE totals SET held = held + 1 WHERE kind = 'claims'; END",
+        "CREATE TRIGGER claims_less AFTER DELETE ON claims"
+        " BEGIN UPDATE totals SET held = held - 1 WHERE kind = 'claims'; END",
+        "INSERT INTO totals SELECT 'texts', count(*) FROM texts",
+        "CREATE TRIGGER texts_more AFTER INSERT ON texts"
+        " BEGIN UPDATE totals SET held = held + 1 WHERE kind = 'texts'; END",
+        "CREATE TRIGGER texts_less AFTER DELETE ON texts"
+        " BEGIN UPDATE totals SET held = held - 1 WHERE kind = 'texts'; END",
+    ),
 )
 """What makes each version of the file's tables out of the one before."""
 
@@ -131,7 +145,7 @@ class SQLiteStore:
             if db.execute("SELECT 1 FROM claims WHERE name = ? AND until > ?", (name, now)).fetchone():
                 return "taken"
             db.execute("DELETE FROM claims WHERE until <= ?", (now,))
-            if db.execute("SELECT count(*) FROM claims").fetchone()[0] >= self._max_claims:
+            if _held(db, "claims") >= self._max_claims:
                 return "full"
             if take:
                 db.execute("INSERT INTO claims (name, until) VALUES (?, ?)", (name, now + keep.total_seconds()))
@@ -149,12 +163,13 @@ class SQLiteStore:
             held = _text(db, name, now)
             if held != old:
                 return Swapped(False, held)
-            db.execute("DELETE FROM texts WHERE until <= ? OR name = ?", (now, name))
-            if new is not None:
-                if db.execute("SELECT count(*) FROM texts").fetchone()[0] >= self._max_texts:
-                    raise SessionFull("the store is at its bound and takes no more texts")
-                values = (name, new, now + keep.total_seconds())
-                db.execute("INSERT INTO texts (name, value, until) VALUES (?, ?, ?)", values)
+            db.execute("DELETE FROM texts WHERE until <= ?", (now,))
+            if new is None:
+                db.execute("DELETE FROM texts WHERE name = ?", (name,))
+            elif held is None and _held(db, "texts") >= self._max_texts:
+                raise SessionFull("the store is at its bound and takes no more texts")
+            else:
+                db.execute(_SWAP, (name, new, now + keep.total_seconds()))
             return Swapped(True, new)
 
     # The file ---------------------------------------------------------------------------------------------------------
@@ -229,6 +244,10 @@ _COUNT: Final = (
     "INSERT INTO counts (session, kind, slots) VALUES (?, ?, ?)"
     " ON CONFLICT (session, kind) DO UPDATE SET slots = slots + excluded.slots"
 )
+_SWAP: Final = (
+    "INSERT INTO texts (name, value, until) VALUES (?, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET value = excluded.value, until = excluded.until"
+)
 _PUT: Final = (
     "INSERT INTO slots (session, grp, name, rank, value) VALUES (?1, ?2, ?3, coalesce(?4, ''), ?5)"
     " ON CONFLICT (session, grp, name) DO UPDATE SET rank = coalesce(?4, rank), value = excluded.value"
@@ -239,6 +258,10 @@ _PUT: Final = (
 def _text(db: sqlite3.Connection, name: str, now: float) -> str | None:
     found = db.execute("SELECT value FROM texts WHERE name = ? AND until > ?", (name, now)).fetchone()
     return None if found is None else str(found[0])
+
+
+def _held(db: sqlite3.Connection, kind: Literal["claims", "texts"]) -> int:
+    return int(db.execute("SELECT held FROM totals WHERE kind = ?", (kind,)).fetchone()[0])
 
 
 def _is_full(db: sqlite3.Connection, session: str) -> bool:
