@@ -58,6 +58,8 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ): "the server's door: a plain 500, where else values would reach its log",
     ("lint/tools.py", "_imported"): "a module of the user's own may raise anything when it is imported: it is named",
     ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
+    ("pipeline/audit.py", "Audits.__call__"): "a sink that need not take a record may fail; any other's error goes on",
+    ("pipeline/audit.py", "_awaited"): "the same, for sinks that are async",
     ("pipeline/acting.py", "_words"): "an error's text is the tool's own code; where that fails there is none",
     ("calling.py", "_called"): "a function that fails is an answer, and each step says what it means",
     ("calling.py", "_settled"): "the same, for what is awaited",

@@ -4,6 +4,7 @@ import typer
 
 from preaction.cli import (
     audit_chain,
+    audit_verify,
     conformance,
     hook,
     keys_create,
@@ -24,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+audit = typer.Typer(help="Work on the tool pipeline's audit.", no_args_is_help=True)
 pack = typer.Typer(help="Work on packs.", no_args_is_help=True)
 keys = typer.Typer(help="Work on keys.", no_args_is_help=True)
 
@@ -35,9 +37,11 @@ app.command("hook")(hook.hook)
 app.command("retain")(retain.retain)
 app.command("verify")(verify.verify)
 app.command("audit-chain")(audit_chain.audit_chain)
+audit.command("verify")(audit_verify.verify)
 pack.command("check")(pack_check.check)
 pack.command("diff")(pack_diff.diff)
 keys.command("create")(keys_create.create)
 keys.command("rotate")(keys_rotate.rotate)
+app.add_typer(audit, name="audit")
 app.add_typer(pack, name="pack")
 app.add_typer(keys, name="keys")

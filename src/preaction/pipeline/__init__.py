@@ -1,11 +1,13 @@
 """The whole life of a proposed call: one gate in front of every executor, for teams whose agent loop is their own.
 
 `steps.STEPS` is the order. Each step's own part stands in a module that can be used alone: `parse`, `schema`,
-`identity`, `confirm`, `idempotency`, `result`, `audit`.
+`identity`, `confirm`, `idempotency`, `result`, `audit`, `chain`.
 """
 
-from preaction.pipeline.audit import JsonlAudit, MemoryAudit
+from preaction.pipeline.audit import Audits, MemoryAudit
 from preaction.pipeline.confirm import ConfirmationError
+from preaction.pipeline.jsonl_audit import JsonlAudit
+from preaction.pipeline.otel_audit import OtelAudit
 from preaction.pipeline.outcome import Confirmation, Outcome
 from preaction.pipeline.pipeline import ToolPipeline
 from preaction.pipeline.proposal import Limits, ProposedCall, TrustedContext
@@ -15,6 +17,7 @@ from preaction.pipeline.tool import Allowed, Command, Denied, NothingSent, NotVi
 
 __all__ = [
     "Allowed",
+    "Audits",
     "Command",
     "Confirmation",
     "ConfirmationError",
@@ -25,6 +28,7 @@ __all__ = [
     "NotExecuted",
     "NotVisible",
     "NothingSent",
+    "OtelAudit",
     "Outcome",
     "ProposedCall",
     "PublicToolError",

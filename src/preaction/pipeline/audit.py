@@ -5,13 +5,17 @@ and twice with the same `id` for one that did: `phase` "before", then "after" wi
 """
 
 import json
-import os
+import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from inspect import isawaitable
 from typing import Any, TypeAlias
 
 from preaction.errors import ConfigurationError, SessionFull
+from preaction.options import is_async
+
+log = logging.getLogger("preaction")
 
 Sink: TypeAlias = Callable[[dict[str, Any]], Any]
 
@@ -29,7 +33,7 @@ class MemoryAudit:
         with self._lock:
             if len(self._records) >= self._max and record["id"] not in self._records:
                 raise SessionFull("the audit is at its bound and takes no more records")
-            self._records[record["id"]] = json.loads(json.dumps(dict(record)))
+            self._records[record["id"]] = _copy(record)
 
     def records(self) -> list[dict[str, Any]]:
         """One dict per proposal, in the order of their first record."""
@@ -37,48 +41,61 @@ class MemoryAudit:
             return json.loads(json.dumps(list(self._records.values())))  # type: ignore[no-any-return]
 
 
-class JsonlAudit:
-    """Records in a file at `path`, a line each, readable to its owner alone. Processes may share the file.
+class Audits:
+    """Several sinks as one. Each of `sinks` has to take a record, in this order, or nothing acts.
 
-    With `durable` a line is on the disk before the act begins, at the cost of a sync. Raises `OSError` for a disk that
-    can't take it, and then nothing acts; `ConfigurationError` for a path where no such file can be.
+    A sink of `best_effort` may fail: Python's log says that it did, by the kind of the error, and all goes on. Sinks
+    may be async; those that aren't come first. One that blocks holds up the act, of either kind. Raises
+    `ConfigurationError` where no sink has to take a record.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, durable: bool = True) -> None:
-        self._path = Path(path).absolute()
-        self._durable = durable
-        self._lock = threading.Lock()
-        try:
-            os.close(self._open())
-        except OSError as error:
-            raise ConfigurationError(f"audit: {self._path} can't be a log: {error}") from None
+    def __init__(self, *sinks: Sink, best_effort: Sequence[Sink] = ()) -> None:
+        for sink in (*sinks, *best_effort):
+            if not callable(sink):
+                raise ConfigurationError("audit: a sink is a function that takes a record")
+        if not sinks:
+            raise ConfigurationError("audit: at least one sink has to take every record")
+        self._sinks = [*((sink, True) for sink in sinks), *((sink, False) for sink in best_effort)]
 
-    def __call__(self, record: Mapping[str, Any]) -> None:
-        """Append a line; one write, so that the lines of several processes don't mix."""
-        line = json.dumps(dict(record), allow_nan=False).encode() + b"\n"
-        with self._lock:
-            file = self._open()
+    def __call__(self, record: Mapping[str, Any]) -> Awaitable[None] | None:
+        """Hand on a copy of the record. What is given back has to be awaited, where a sink is async."""
+        waiting: list[tuple[Sink, bool]] = []
+        for sink, needed in self._sinks:
+            if is_async(sink):
+                waiting.append((sink, needed))
+                continue
             try:
-                self._append(file, line)
-            finally:
-                os.close(file)
+                given = sink(_copy(record))
+            except Exception as error:  # noqa: BLE001 - raised again where the record is needed
+                _pass_over(error, needed)
+                continue
+            if isawaitable(given):
+                waiting.append((partial(_already, given), needed))
+        return _awaited(record, waiting) if waiting else None
 
-    def _append(self, file: int, line: bytes) -> None:
-        size = os.fstat(file).st_size
-        if size and os.pread(file, 1, size - 1) != b"\n":
-            line = b"\n" + line  # after a line that a crash or a full disk has cut
-        if os.write(file, line) != len(line):
-            raise OSError("the log took a part of a record only")
-        if self._durable:
-            os.fsync(file)
 
-    def records(self) -> list[dict[str, Any]]:
-        """One dict per proposal, in the order of their first record. A line that was cut is left out."""
-        with self._lock:
-            return merged(_readable(self._path.read_bytes().splitlines()))
+async def _awaited(record: Mapping[str, Any], waiting: Sequence[tuple[Sink, bool]]) -> None:
+    for sink, needed in waiting:
+        try:
+            await sink(_copy(record))
+        except Exception as error:  # noqa: BLE001 - the same
+            _pass_over(error, needed)
 
-    def _open(self) -> int:
-        return os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+
+def _already(given: Awaitable[Any], record: dict[str, Any]) -> Awaitable[Any]:
+    return given
+
+
+def _pass_over(error: Exception, needed: bool) -> None:
+    if needed:
+        raise error
+    log.error("a sink of the audit that need not take a record failed: %s", type(error).__name__)
+
+
+def _copy(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy, so that no sink can alter what the next one is given."""
+    copied: dict[str, Any] = json.loads(json.dumps(dict(record)))
+    return copied
 
 
 def merged(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -87,11 +104,3 @@ def merged(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     for record in records:
         found[record["id"]] = record
     return list(found.values())
-
-
-def _readable(lines: Iterable[bytes]) -> Iterable[dict[str, Any]]:
-    for line in lines:
-        try:
-            yield json.loads(line)
-        except ValueError:
-            continue
