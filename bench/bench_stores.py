@@ -4,6 +4,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,40 @@ def gate_over(store: Store, tool: str, rule: dict[str, Any], body: str) -> Actio
     return gate
 
 
+def filled(path: Path, texts: int) -> SQLiteStore:
+    """A store that holds so many texts and claims, and whose disk isn't waited for: what grows shows more so."""
+    store = SQLiteStore(path, max_texts=2 * texts, max_claims=2 * texts)
+    with store._writing() as db:
+        names = [(f"{number:09}", "x" * 200, 4e9) for number in range(texts)]
+        db.executemany("INSERT INTO texts (name, value, until) VALUES (?, ?, ?)", names)
+        db.executemany("INSERT INTO claims (name, until) VALUES (?, ?)", [(name, until) for name, _, until in names])
+    db.execute("PRAGMA synchronous = OFF")
+    return store
+
+
+def growth(ratio: Ratio, show: Show, pairs: int) -> None:
+    """What a write costs in a file with many texts, in the same write where there are few."""
+    print("\nSQLite: a write beside 100,000 texts and claims, in the same write beside 1,000")
+    with tempfile.TemporaryDirectory() as folder:
+        many, few = (filled(Path(folder, str(count)), count) for count in (100_000, 1_000))
+        keep = timedelta(hours=1)
+
+        def swap(store: SQLiteStore, old: str | None, new: str | None) -> Callable[[], object]:
+            return lambda: store.swap("n", old, new, keep)
+
+        def both(store: SQLiteStore) -> Callable[[], object]:
+            add, drop = swap(store, None, "x" * 200), swap(store, "x" * 200, None)
+            return lambda: (add(), drop())
+
+        show("a text added and removed", ratio(both(many), both(few), pairs, 5), "flat")
+        claim = [lambda store=store: store.claim("000000001", keep, take=True) for store in (many, few)]
+        show("a claim that is taken already", ratio(*claim, pairs, 5), "flat")
+        ask = [lambda store=store: store.claim("n", keep, take=False) for store in (many, few)]
+        show("a claim that is free", ratio(*ask, pairs, 5), "flat")
+        many.close()
+        few.close()
+
+
 def asked_for_a_verdict(store: RedisStore, check: Callable[[], object]) -> int:
     """How often the server is asked for one verdict."""
     asked, ask = [], store._ask
@@ -79,6 +114,7 @@ def stores(ratio: Ratio, show: Show, pairs: int, tool: str, rule: dict[str, Any]
         store = SQLiteStore(Path(folder, "sessions.db"))
         show("over SQLite", ratio(check_over(store), in_memory, pairs), "")
         store.close()
+    growth(ratio, show, pairs)
     with redis("everysec") as store:
         check = check_over(store)
         show("over Valkey on this machine", ratio(check, in_memory, pairs), "")
