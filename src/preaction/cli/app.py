@@ -5,10 +5,13 @@ import typer
 from preaction.cli import (
     audit_chain,
     audit_verify,
+    check,
     conformance,
     hook,
+    init,
     keys_create,
     keys_rotate,
+    lint,
     mcp,
     pack_check,
     pack_diff,
@@ -29,6 +32,9 @@ audit = typer.Typer(help="Work on the tool pipeline's audit.", no_args_is_help=T
 pack = typer.Typer(help="Work on packs.", no_args_is_help=True)
 keys = typer.Typer(help="Work on keys.", no_args_is_help=True)
 
+app.command("init")(init.init)
+app.command("lint")(lint.lint)
+app.command("check")(check.check)
 app.command("serve")(serve.serve)
 app.command("proxy")(proxy.proxy)
 app.command("mcp")(mcp.mcp)

@@ -4,13 +4,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from preaction._core.rule import read_rule
+from preaction.gate import create_action_gate
 from preaction.lint.against_release import Released, ask, notes_against_release
 from preaction.lint.against_tools import notes_against_tools
 from preaction.lint.alone import notes_alone
 from preaction.lint.notes import CODES, Note, Severity
 from preaction.lint.tools import Tool
 from preaction.rest.felspar import Felspar
-from preaction.rules_file import RulesFile
+from preaction.rules_file import CALLABLES, RulesFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,13 @@ def lint(
     """Look at `file`, at what the authority behind `felspar` released, and at the real `tools`.
 
     What isn't given isn't looked at. `accept` are names of the rules that `tools` need not have. Raises
-    `AuthorityError` where the authority gives no answer, and `ConfigurationError` for one that isn't a description.
+    `RulesFileError` for rules of which no gate can be made, `AuthorityError` where the authority gives no answer, and
+    `ConfigurationError` for one that isn't a description.
     """
     given = file.given
+    options = file.options({}, {**dict.fromkeys(CALLABLES, _nobody), "store": None})
+    with file.placed():
+        create_action_gate(**options)
     rules = {tool: read_rule(tool, rule) for tool, rule in given.tools.items()}
     notes = [*notes_alone(given, rules)]
     released: Released | None = None
@@ -67,6 +72,11 @@ def lint(
         {_placed(file, each) for each in notes}, key=lambda one: (one.line, one.column, one.code, one.problem)
     )
     return Report(file.file, findings, releases, None if tools is None else len(tools))
+
+
+def _nobody(*_asked: object) -> dict[str, object]:
+    """Stands where the authority would be asked, in a gate that judges nothing."""
+    return {}
 
 
 def _placed(file: RulesFile, note: Note) -> Finding:
