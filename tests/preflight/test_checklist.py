@@ -87,7 +87,8 @@ def test_f10_nor_is_what_it_could_not_check(way: str) -> None:
 
 
 def test_f10_the_hook_s_note_is_for_the_user() -> None:
-    state = Bank(verify_user_checklist_item=lambda item, context: {**item, "note": "over  the limit"}).ready()
+    note = "over \u202e the\n\x1b limit"
+    state = Bank(verify_user_checklist_item=lambda item, context: {**item, "note": note}).ready()
     assert (state.gate or {})["unverified_checklist"] == [{"id": "chk_limit", "note": "over the limit"}]
 
 

@@ -62,9 +62,7 @@ def confirm_tool(run: Run) -> Asking[Ending | None]:
     if isinstance(found, Unusable):
         return run.undetermined("tool_undetermined", found.why, attempt)
     if found.get("approved") is not True:
-        return run.undetermined(
-            "tool_undetermined", words(found.get("reason"), "not approved, without a reason"), attempt
-        )
+        return run.undetermined("tool_undetermined", words(found.get("reason"), "it was not approved"), attempt)
     return None
 
 

@@ -97,9 +97,36 @@ class Preflight(Executing):
         )
         return await arun(self._recorded(request))
 
-    def run_and_record_sync(self, *, user_id: str, instruction: Any, tool: Any, **more: Any) -> State:
+    def run_and_record_sync(
+        self,
+        *,
+        user_id: str,
+        instruction: Any,
+        tool: Mapping[str, Any] | None,
+        pre_set_data: Mapping[str, Any] | None = None,
+        measured_data: Mapping[str, Any] | None = None,
+        prior_state: State | Mapping[str, Any] | None = None,
+        user_checklist: Sequence[Mapping[str, Any]] | None = None,
+        user_answers: Mapping[str, Any] | None = None,
+        checklist_answers: Mapping[str, Any] | None = None,
+        tool_attempt: int = 0,
+        intent_attempt: int = 0,
+    ) -> State:
         """As `run_and_record`, from a thread. Coroutine functions run in a loop of their own."""
-        return run(self._recorded(Request(user_id, instruction, tool, **more)))
+        request = Request(
+            user_id=user_id,
+            instruction=instruction,
+            tool=tool,
+            pre_set_data=pre_set_data,
+            measured_data=measured_data,
+            prior_state=prior_state,
+            user_checklist=user_checklist,
+            user_answers=user_answers,
+            checklist_answers=checklist_answers,
+            tool_attempt=tool_attempt,
+            intent_attempt=intent_attempt,
+        )
+        return run(self._recorded(request))
 
     async def resume(
         self,

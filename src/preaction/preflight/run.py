@@ -27,7 +27,7 @@ from preaction.preflight.record import (
 )
 from preaction.preflight.source import Data, Segments, read_segments
 from preaction.preflight.tool import Required, name_of_tool
-from preaction.preflight.values import Unusable, entries_of, frozen
+from preaction.preflight.values import Unusable, entries_of, frozen, words
 
 MOST_ASKS: Final = 2
 """How often the user is asked which tool, or what, before the run holds (F2, F3)."""
@@ -102,6 +102,7 @@ class Run:
     def undetermined(self, kind: GateKind, why: str, attempt: int = MOST_ASKS) -> Ending:
         """The end before any field is looked up: the user is asked, or the run holds after `attempt` asks."""
         decision: Decision = "ask_user" if attempt < MOST_ASKS else "hold"
+        why = words(why, "no reason was given")
         gate: Undetermined = {
             "kind": kind,
             "user_message": MESSAGES[kind],

@@ -68,9 +68,8 @@ def _entry(given: Any, name: str) -> object:
 
 
 def words(text: object, otherwise: str) -> str:
-    """A hook's own words on one line of at most 500 characters; `otherwise` where it said none."""
-    if isinstance(text, str):
-        cleaned = frozen(lambda: " ".join(text.split())[:LONGEST], "words")
-        if isinstance(cleaned, str) and cleaned:
-            return cleaned
-    return otherwise
+    """A hook's own words on one line of at most 500 characters that can be seen; `otherwise` where it said none."""
+    if not isinstance(text, str):
+        return otherwise
+    seen = "".join(one for one in text[: 4 * LONGEST] if one.isprintable() or one.isspace())
+    return " ".join(seen.split())[:LONGEST] or otherwise
