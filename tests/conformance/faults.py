@@ -372,6 +372,35 @@ def lenient_content(exchange: Exchange) -> None:
         sends(exchange, {**exchange.request, "content": {"body": content.get("body", "")}})
 
 
+def takes_arguments(exchange: Exchange) -> None:
+    if exchange.what == "verdicts" and isinstance(exchange.request, dict) and "arguments" in exchange.request:
+        sends(exchange, {name: each for name, each in exchange.request.items() if name != "arguments"})
+
+
+def any_key_over_mcp(exchange: Exchange) -> None:
+    if exchange.what == "mcp" and exchange.who == "nobody":
+        as_agent(exchange)
+
+
+def tool_says(tool: str, **values: Any) -> Change:
+    """Alter what one tool gives over MCP."""
+
+    def change(exchange: Exchange, answer: Any) -> None:
+        if exchange.request.get("params", {}).get("name") == tool and not answer["result"]["isError"]:
+            answer["result"]["structuredContent"].update(values)
+
+    return on("mcp", change)
+
+
+def lacks_a_tool(exchange: Exchange, answer: Any) -> None:
+    if exchange.request.get("method") == "tools/list":
+        answer["result"]["tools"].pop()
+
+
+def refuses_nothing(_: Exchange, answer: Any) -> None:
+    answer["result"].pop("isError", None)
+
+
 FAULTS: Final = [
     Fault("OpenAPI 3.0", ("openapi",), after=on("openapi.json", lambda _, answer: answer.update(openapi="3.0.3"))),
     Fault("an operation isn't described", ("openapi",), after=on("openapi.json", lambda _, a: a["paths"].popitem())),
@@ -461,4 +490,21 @@ FAULTS: Final = [
     Fault("refusals are plain JSON", ("problems",), after=plain_json, beside=("bad-json",)),
     Fault("caches may keep a replay", ("nothing-kept",), after=kept_by_caches, beside=("verify",)),
     Fault("the key is in an answer", ("no-keys-shown",), after=shows_the_key, beside=("list-jobs",)),
+    Fault("a report is kept each time that it comes", ("report-verdict",), before=forgets_keys),
+    Fault("a report may hold arguments", ("report-verdict",), before=takes_arguments),
+    Fault("a report gets no time", ("report-verdict",), after=lacking("verdicts", "receivedAt")),
 ]
+
+MCP_FAULTS: Final = [
+    Fault("any key will do over MCP", ("mcp-keys",), before=any_key_over_mcp),
+    Fault("a tool isn't there", ("mcp-tools",), after=on("mcp", lacks_a_tool)),
+    Fault("a description over MCP differs", ("mcp-tools",), after=tool_says("describe_job", title="Another")),
+    Fault("no refusal over MCP is an error", ("mcp-tools",), after=on("mcp", refuses_nothing)),
+    Fault(
+        "a decision over MCP isn't the one that is kept",
+        ("mcp-decides",),
+        after=tool_says("get_job_decision", outcome={"id": "refund-review", "title": ""}),
+    ),
+    Fault("a check over MCP isn't kept", ("mcp-decides",), after=tool_says("check_output", checkId="chk_none")),
+]
+"""Where there are tools over MCP: `test_mcp_lines`."""

@@ -12,9 +12,10 @@ from starlette.types import Receive, Scope, Send
 from typer.testing import CliRunner
 
 from authority.packs import HELPDESK, INVOICES
-from conformance.faults import FAULTS, Fault, Faulty, first_is_429
+from conformance.faults import FAULTS, MCP_FAULTS, Fault, Faulty, first_is_429
 from preaction.authority import LocalAuthority
 from preaction.authority.keys import Keyring
+from preaction.authority.server.mcp import installed
 from preaction.authority.server.serve import serving
 from preaction.cli.app import app
 from preaction.conformance.asking import Who
@@ -22,6 +23,8 @@ from preaction.conformance.report import Report, all_lines, examine
 from preaction.conformance.sample import JobSample, Samples, read_samples
 from preaction.errors import ConfigurationError
 
+NO_MCP = [] if installed() else ["mcp-keys", "mcp-tools", "mcp-decides"]
+"""The SDK is in an environment of its own, where `test_mcp_lines` runs."""
 FACTS = {"topic": {"value": "billing", "source": "human"}, "amount": {"value": 20.5, "source": "erp"}}
 PASSES = {"body": "Here is your answer.\nThe billing team"}
 FAILS = {"body": "Hello, I guarantee it.\nThe billing team"}
@@ -55,7 +58,7 @@ def states(report: Report, state: str) -> list[str]:
 
 def test_our_authority_keeps_every_line(authority: tuple[str, dict[Who, str]]) -> None:
     report = examine(*authority, samples=SAMPLES)
-    assert [each for each in report.outcomes if each.state != "holds"] == []
+    assert states(report, "not checked") == NO_MCP
     assert [each.line for each in report.outcomes] == [each.name for each in all_lines()]
     assert report.conforms
     assert (report.decisions, report.checks) == (14, 9)
@@ -67,7 +70,7 @@ def test_requests_that_decide_are_found_where_none_is_given(authority: tuple[str
     assert {"decide", "bad-facts", "verify", "receipt", "revoke"} <= set(states(report, "holds"))
     assert set(states(report, "not checked")) == {
         "check-output", "check-output-fails", "check-output-content", "output-not-allowed", "check-once",
-        "verify-output-check", "verify-failed-check", "foreign-check",
+        "verify-output-check", "verify-failed-check", "foreign-check", *NO_MCP,
     }  # fmt: skip
 
 
@@ -91,7 +94,7 @@ def test_read_only_makes_nothing(authority: tuple[str, dict[Who, str]]) -> None:
     report = examine(*authority, read_only=True)
     assert report.conforms
     assert (report.decisions, report.checks) == (0, 0)
-    assert set(states(report, "not checked")) == {each.name for each in all_lines() if each.makes}
+    assert set(states(report, "not checked")) == {*NO_MCP, *(each.name for each in all_lines() if each.makes)}
 
 
 # ---------------------------------------------------------------- wrong ones
@@ -119,7 +122,7 @@ def test_it_fails_there_among_all_lines_too(fault: Fault) -> None:
 
 
 def test_every_line_has_a_fault() -> None:
-    assert {line for fault in FAULTS for line in fault.lines} == {each.name for each in all_lines()}
+    assert {line for fault in FAULTS + MCP_FAULTS for line in fault.lines} == {each.name for each in all_lines()}
 
 
 def test_who_is_told_to_wait_waits() -> None:
@@ -168,7 +171,10 @@ def test_the_command_prints_line_by_line(authority: tuple[str, dict[Who, str]], 
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "holds        openapi: GET /openapi.json describes every operation in OpenAPI 3.1, without a key"
-    assert lines[-2:] == ["49 hold, 0 differ, 0 not checked", "made: 14 decisions, 9 output checks"]
+    assert lines[-2:] == [
+        f"{53 - len(NO_MCP)} hold, 0 differ, {len(NO_MCP)} not checked",
+        "made: 14 decisions, 9 output checks",
+    ]
     assert not any(key in done.stdout for key in authority[1].values())
 
 

@@ -5,5 +5,5 @@
 It speaks plain HTTP and imports nothing of the authority or the gate: what it holds answers against are the words of
 `preaction.wire`. Read in this order: `sample` (what it must know of a job), `asking` (HTTP), `lines` (what a line is),
 `run` (what the lines share), then the lines themselves: `opening`, `describing`, `deciding`, `refusing`, `verifying`,
-`texts`, `operating`, `closing`; and `report` (all of them put together).
+`texts`, `operating`, `optional`, `closing`; and `report` (all of them put together).
 """

@@ -103,7 +103,8 @@ class Asker:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Differs(f"{asked}: no answer ({type(error).__name__})") from None
         media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        reply = Reply(asked, answer.status_code, answer.headers, _json(answer.content), media_type)
+        content = _event(answer.content) if media_type == "text/event-stream" else answer.content
+        reply = Reply(asked, answer.status_code, answer.headers, _json(content), media_type)
         self.replies.append(reply)
         return reply
 
@@ -114,6 +115,13 @@ def _told_to_wait(reply: Reply) -> float | None:
     if reply.status != 429 or not (after.isascii() and after.isdigit() and len(after) <= 4):
         return None
     return min(float(after), MAX_WAIT_S)
+
+
+def _event(stream: bytes) -> bytes:
+    """The data of a stream's last event: the answer, where MCP sends it as one."""
+    events = stream.replace(b"\r\n", b"\n").strip().split(b"\n\n")
+    lines = [each.removeprefix(b"data:").strip() for each in events[-1].split(b"\n") if each.startswith(b"data:")]
+    return b"\n".join(lines)
 
 
 def _json(content: bytes) -> Any:

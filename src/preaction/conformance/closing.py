@@ -25,7 +25,8 @@ def too_many(run: Run) -> Differences:
 @line("problems", "Every refusal is application/problem+json, with a title and its status", each_job=False)
 def problems(run: Run) -> Differences:
     """All refusals; each way of going wrong once."""
-    seen = {text for reply in run.asker.replies if 400 <= reply.status < 500 for text in _wrong(reply)}
+    refusals = [each for each in run.asker.replies if 400 <= each.status < 500 and "/v0/" in each.asked]
+    seen = {text for reply in refusals for text in _wrong(reply)}
     yield from sorted(seen)
 
 

@@ -5,7 +5,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from preaction.conformance import closing, deciding, describing, opening, operating, refusing, texts, verifying
+from preaction.conformance import (
+    closing,
+    deciding,
+    describing,
+    opening,
+    operating,
+    optional,
+    refusing,
+    texts,
+    verifying,
+)
 from preaction.conformance.asking import Asker, Differs, Who, path
 from preaction.conformance.describing import Jobs
 from preaction.conformance.lines import LINES, Line, NotChecked, Outcome
@@ -13,7 +23,7 @@ from preaction.conformance.run import Run
 from preaction.conformance.sample import Samples
 from preaction.errors import ConfigurationError
 
-CHAPTERS: Final = (opening, describing, refusing, deciding, verifying, texts, operating, closing)
+CHAPTERS: Final = (opening, describing, refusing, deciding, verifying, texts, operating, optional, closing)
 """The modules with lines, in the order of the report."""
 MAX_DETAILS: Final = 10
 """Differences that one line names."""
