@@ -5,11 +5,13 @@ import json
 import sqlite3
 import threading
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pipeline.office import CONTEXT, FOREIGN, LARGE, READ, WRITE, Office, raising
+from preaction import calling
 from preaction.calling import run
 from preaction.errors import ConfigurationError, SessionFull
 from preaction.pipeline import (
@@ -24,6 +26,7 @@ from preaction.pipeline import (
 )
 from preaction.pipeline.steps import names
 from preaction.pipeline.texts import Texts
+from preaction.stores import Swapped
 from preaction.stores.memory import MemoryStore
 
 BAD = {**WRITE, "status": "paid"}
@@ -212,6 +215,50 @@ def test_p05_missing_and_foreign_are_one_in_bytes_and_in_work() -> None:
         seen.append((outcome, office.looked, record, office.restricted))
     assert seen[0] == seen[1]
     assert seen[0][0].for_model.encode() == seen[1][0].for_model.encode()
+
+
+class Watched(MemoryStore):
+    """Notes what is done in it, in order."""
+
+    def __init__(self, heard: list[str]) -> None:
+        super().__init__()
+        self.heard = heard
+
+    def look(self, name: str) -> str | None:
+        self.heard.append(f"look {name}")
+        return super().look(name)
+
+    def swap(self, name: str, old: str | None, new: str | None, keep: timedelta) -> Swapped:
+        self.heard.append(f"swap {name} {old} {new}")
+        return super().swap(name, old, new, keep)
+
+
+@pytest.mark.parametrize("in_a_loop", [False, True])
+@pytest.mark.parametrize("tool", ["get_invoice", "approve_invoice"])
+def test_p05_missing_and_foreign_are_the_same_calls_store_operations_and_records_in_order(
+    tool: str, in_a_loop: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called, works = calling._called, []
+    for invoice in (FOREIGN, "inv_none"):
+        heard: list[str] = []
+
+        def notes(call: calling.Call, heard: list[str] = heard) -> calling.Answer:
+            heard.append(getattr(call.function, "__qualname__", repr(call.function)))
+            return called(call)
+
+        monkeypatch.setattr(calling, "_called", notes)
+        office = Office(store=Watched(heard), audit=lambda record, heard=heard: heard.append(record["phase"]))
+        office.database.set_trace_callback(heard.append)
+        arguments = {"invoice_id": invoice, **({"status": "approved"} if tool == "approve_invoice" else {})}
+        for _ in range(2):
+            outcome = asyncio.run(office.apropose(tool, arguments)) if in_a_loop else office.propose(tool, arguments)
+            assert outcome.code == "not_visible"
+        works.append([one.replace(invoice, "…") for one in heard])
+    assert works[0] == works[1]
+    assert {"before", "after"} & set(works[0]) == {"after"}
+    kinds = [one.partition(" ")[0] for one in works[0]]
+    for kind in ("look", "swap", "SELECT", "Office.find"):
+        assert kinds.count(kind) == 2, "each once in each of two proposals"
 
 
 @pytest.mark.parametrize("answer", [NotVisible(), NotVisible, None, {"invoice": None}, raising(NotVisible())])
