@@ -1,7 +1,9 @@
 """The whole life of a proposed call: one gate in front of every executor, for teams whose agent loop is their own.
 
-`steps.STEPS` is the order. Each step's own part stands in a module that can be used alone: `parse`, `schema`,
-`identity`, `confirm`, `idempotency`, `result`, `audit`, `chain`.
+To be read in this order: `pipeline` is what a loop holds; `proposal` and `tool` are what comes in, `outcome` what comes
+out. `steps.STEPS` is the order of the steps, each a function of `checking` (up to 7) or `acting` (from 8), over the
+`work` that they share. What a step knows stands in a module that can be used alone: `parse`, `schema`, `identity`,
+`confirm`, `idempotency`, `result`, `audit`, `chain`; what is kept in a store, in `texts`.
 """
 
 from preaction.pipeline.audit import Audits, MemoryAudit
