@@ -1,11 +1,20 @@
 """Hostile conditions and regular expressions: each ends in time, has no answer, and stops nobody else."""
 
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from authority.asking import evidence
@@ -106,6 +115,90 @@ def test_both_ways_of_evaluating_say_the_same() -> None:
             assert condition.holds(data) is condition.evaluate(data)
 
 
+def test_one_that_takes_no_question_has_no_answer_in_time(impatient: None) -> None:
+    process = evaluator._EVALUATOR._process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    assert evaluator._EVALUATOR.ask({"pattern": "a", "text": "a" * 1_000_000, "most": 1}) == (False, None)
+    assert process.returncode == -signal.SIGKILL
+
+
+# ---------------------------------------------------------------- the process
+
+ALONE = (
+    evaluator._COMMAND.partition("from")[0]
+    + """
+import os, signal, threading
+from preaction.authority.expressions import evaluator
+evaluator.LIMIT_S = float(sys.argv[2])
+question = {"pattern": "a", "text": "a", "most": 1}
+assert evaluator._EVALUATOR.ask(question) == (True, [[0, 1]])
+process = evaluator._EVALUATOR._process
+"""
+)
+KILLED = """
+sys.stdout.write(str(process.pid))
+sys.stdout.flush()
+assert evaluator._sent(process.stdin, sys.stdin.buffer.read(), evaluator.time.monotonic() + 30)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+FORKED = """
+held, hold = threading.Event(), threading.Event()
+def keep():
+    with evaluator._EVALUATOR._lock:
+        held.set()
+        hold.wait()
+threading.Thread(target=keep, daemon=True).start()
+held.wait()
+if os.fork() == 0:
+    answer = evaluator._EVALUATOR.ask(question)
+    other = evaluator._EVALUATOR._process
+    evaluator._EVALUATOR.end()
+    os._exit(0 if answer == (True, [[0, 1]]) and other.pid != process.pid else 1)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+hold.set()
+assert evaluator._EVALUATOR.ask(question) == (True, [[0, 1]])
+assert evaluator._EVALUATOR._process is process
+"""
+
+
+def alone(code: str, limit_s: float, given: bytes = b"") -> "subprocess.CompletedProcess[bytes]":
+    package = str(Path(evaluator.__file__).parent.parent)
+    command = [sys.executable, "-W", "error::ResourceWarning", "-c", ALONE + code, package, str(limit_s)]
+    return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False)
+
+
+def test_in_the_midst_of_a_question_it_ends_after_the_process_that_was_killed() -> None:
+    source, _ = HOSTILE["looks into lists"]
+    for_minutes = facts([0] * 300_000)
+    question = {"schemas": DIALECT._schemas, "condition": source, "data": for_minutes}
+    done = alone(KILLED, 0.5, json.dumps(question).encode() + b"\n")
+    assert (done.returncode, done.stderr) == (-signal.SIGKILL, b"")
+    assert has_ended(int(done.stdout))
+
+
+def test_asked_nothing_it_ends_with_the_process_that_was_killed() -> None:
+    assert has_ended(int(alone(KILLED, 30).stdout))
+
+
+def has_ended(pid: int) -> bool:
+    try:
+        psutil.Process(pid).wait(timeout=15)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        os.kill(pid, signal.SIGKILL)
+        return False
+    return True
+
+
+def test_a_fork_has_its_own_and_leaves_the_parents_alone() -> None:
+    done = alone(FORKED, 20)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"Traceback" not in done.stderr
+    assert b"ResourceWarning" not in done.stderr
+
+
 # ---------------------------------------------------------------- regular expressions
 
 
@@ -134,6 +227,82 @@ HOSTILE_PACK = HELPDESK.replace(
     + ".map(b, b + b + b + b + b + b + b + b)" * 12
     + ".size() == 0'",
 )
+
+
+LONG_PACK = HELPDESK.replace("facts.amount < 100.0", "[facts.amount].all(amount, amount < 100.0)")
+
+
+@pytest.mark.parametrize("expected", [False, True])
+def test_a_server_starts_it_before_its_first_request_if_a_pack_may_need_it(
+    monkeypatch: pytest.MonkeyPatch, *, expected: bool
+) -> None:
+    evaluator._EVALUATOR.end()
+    monkeypatch.setattr(evaluator._EVALUATOR, "expected", False)
+    with LocalAuthority.from_pack(LONG_PACK if expected else HELPDESK) as authority, authority.serve():
+        assert (evaluator._EVALUATOR._process is not None) is expected
+    evaluator._EVALUATOR.end()
+
+
+def test_where_it_can_not_be_started_a_server_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluator._EVALUATOR.end()
+    monkeypatch.setattr(evaluator.sys, "executable", "/no/such/interpreter")
+    with LocalAuthority.from_pack(LONG_PACK) as authority, authority.serve():
+        assert authority.decide("triage-ticket", entity_id="HC-1", evidence=evidence())["status"] == "undecided"
+
+
+class Held:
+    """An evaluator that answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked, self.may_answer = threading.Event(), threading.Event()
+
+    expected = False
+
+    def ask(self, _question: object) -> tuple[bool, Any]:
+        self.asked.set()
+        assert self.may_answer.wait(30)
+        return True, True
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Held:
+    held = Held()
+    monkeypatch.setattr(evaluator, "_EVALUATOR", held)
+    return held
+
+
+@pytest.fixture
+def long_authority(tmp_path: Path) -> Iterator[tuple[LocalAuthority, str]]:
+    """With an execution that can't be replayed without the evaluator."""
+    with LocalAuthority.from_pack(LONG_PACK, tmp_path / "any.db") as authority:
+        yield authority, authority.decide("triage-ticket", entity_id="HC-1", evidence=evidence())["executionId"]
+
+
+def test_while_a_replay_waits_for_it_a_server_answers_others(
+    long_authority: tuple[LocalAuthority, str], held: Held
+) -> None:
+    authority, made = long_authority
+    headers = {"Authorization": f"Bearer {authority.agent_key}"}
+    with (
+        authority.serve() as served,
+        httpx.Client(base_url=served.origin, headers=headers, trust_env=False, timeout=30) as http,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        replay = pool.submit(http.post, f"/v0/executions/{made}/verify", json={})
+        assert held.asked.wait(30)
+        assert http.get("/healthz").status_code == 200
+        held.may_answer.set()
+        assert replay.result().json()["valid"] is True
+
+
+async def test_while_a_replay_waits_for_it_an_event_loop_goes_on(
+    long_authority: tuple[LocalAuthority, str], held: Held
+) -> None:
+    authority, made = long_authority
+    verifying = asyncio.create_task(authority.averify(made))
+    assert await asyncio.to_thread(held.asked.wait, 30)
+    held.may_answer.set()
+    assert (await verifying)["valid"] is True
 
 
 def test_while_one_condition_takes_its_time_others_are_answered() -> None:

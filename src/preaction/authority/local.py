@@ -13,6 +13,7 @@ from anyio import to_thread
 from pydantic import BaseModel
 from starlette.types import ASGIApp
 
+from preaction.authority.expressions.evaluator import in_loop
 from preaction.authority.facts.lookups import Lookups
 from preaction.authority.facts.lookups_file import Source, read_lookups
 from preaction.authority.keys import Caller, Keyring
@@ -206,8 +207,8 @@ class LocalAuthority:
         )
 
     async def averify(self, execution_id: str, include: Mapping[str, Any] | None = None) -> Answer:
-        """`verify`, from an event loop: an indexed read, too short to be handed to a thread."""
-        return self.verify(execution_id, include)
+        """`verify`, from an event loop: an indexed read, handed to a thread only if it waits for a long condition."""
+        return await in_loop(partial(self.verify, execution_id, include))
 
     async def acheck_output(
         self, execution_id: str, *, output: str, content: Mapping[str, str], idempotency_key: str | None = None

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from cel_expr_python import cel
 
+from preaction.authority.expressions import evaluator
 from preaction.authority.expressions.evaluator import Patience
 
 MAX_CHARS: Final = 2000
@@ -49,6 +50,8 @@ class Condition:
         self._expression = _compile(runner, source)
         self._schemas = schemas
         self._patience = Patience() if may_take_long(source) else None
+        if self._patience is not None:
+            evaluator.expect()
         self.source = source
         self.needs = needs
         """The names that it reads, such as `facts.amount`, apart from asking by `has` whether they are there."""

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from preaction.authority.console import console_routes
 from preaction.authority.console.pages import Desk
+from preaction.authority.expressions.evaluator import in_loop
 from preaction.authority.keys import Caller, Keyring, Role
 from preaction.authority.operators import Operators
 from preaction.authority.refusal import Refused, invalid, not_found
@@ -89,7 +90,7 @@ def _route(operation: Operation, service: Service, operators: Operators, gate: "
 
 async def _run(waits: bool, work: Callable[[], T]) -> T:
     """Work in a thread when it waits; an indexed read of a file takes less time than handing it over would."""
-    return await run_in_threadpool(work) if waits else work()
+    return await (run_in_threadpool(work) if waits else in_loop(work))
 
 
 class _Mcp:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from preaction.authority.expressions.evaluator import start_expected
 from preaction.authority.server.workers import SIGNALS, run_workers
 from preaction.errors import ConfigurationError
 
@@ -52,6 +53,7 @@ class _Server(uvicorn.Server):
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        start_expected()
         await super().startup(sockets=sockets)
         self._on_ready()
 
