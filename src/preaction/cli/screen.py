@@ -58,19 +58,18 @@ def _encodable(text: str) -> str:
 
 
 def _shown_on_a_terminal(rows: tuple[Row, ...]) -> None:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False, markup=False, emoji=False)
     for row in rows:
-        label = Text(_encodable(row.label), style=STYLES.get(row.style, row.style))
-        if not row.words:
-            console.print(Padding(label, (0, 0, 0, row.indent)))
-            continue
-        grid = Table.grid(padding=(0, 0, 0, 0))
-        grid.add_column(width=row.width, no_wrap=True)
-        grid.add_column(overflow="fold")
-        grid.add_row(label, Text(_encodable(row.words)))
-        console.print(Padding(grid, (0, 0, 0, row.indent)))
+        label, words = Text(_encodable(row.label), style=STYLES.get(row.style, row.style)), Text(_encodable(row.words))
+        shown: RenderableType = label if row.label else words
+        if row.label and row.words:
+            shown = Table.grid()
+            shown.add_column(width=row.width, no_wrap=True)
+            shown.add_column(overflow="fold")
+            shown.add_row(label, words)
+        console.print(Padding(shown, (0, 0, 0, row.indent), expand=False))
