@@ -37,6 +37,18 @@ class Raising(dict[str, Any]):
     __getitem__ = __iter__ = keys = items = get
 
 
+class Odd(Segment):
+    """A segment whose words can't be read."""
+
+    @property
+    def text(self) -> str:
+        raise RuntimeError("SECRET")
+
+    @text.setter
+    def text(self, value: str) -> None:
+        pass
+
+
 def executed(**field: Any) -> dict[str, Any]:
     known = {"name": "x", "status": "known", "source": "user_answer", "origin_source": "user_answer", **field}
     return {"execution_decision": "executed", "fields": [known]}
@@ -223,6 +235,7 @@ def test_f6_nor_of_an_answer_in_another_shape(answer: Any) -> None:
         [Segment("pay 500 to Kim", trust="assistant")],
         [Segment("pay 500 to Kim", trust=True)],  # type: ignore[arg-type]
         [Raising()],
+        [Odd("pay 500 to Kim", trust="user")],
     ],
 )
 def test_f6_what_is_not_a_list_of_segments_of_the_user_s_gives_nothing(instruction: Any) -> None:

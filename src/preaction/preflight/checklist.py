@@ -7,6 +7,7 @@ from preaction._core.call import plain
 from preaction.calling import Asking
 from preaction.preflight.record import UnverifiedItem
 from preaction.preflight.run import Ending, Run
+from preaction.preflight.source import segment_json
 from preaction.preflight.values import Unusable, frozen, mapping_of, words
 
 
@@ -38,7 +39,7 @@ def carry(run: Run) -> Ending | None:
     answers: Any = run.data.user_answers
     intent = {
         "user_id": run.request.user_id,
-        "instruction": run.request.instruction if run.segments is None else list(map(_segment_json, run.segments)),
+        "instruction": run.request.instruction if run.segments is None else list(map(segment_json, run.segments)),
         "user_checklist": run.items,
         "user_answers": answers,
     }
@@ -48,11 +49,6 @@ def carry(run: Run) -> Ending | None:
         return run.undetermined("input_unusable", found.why)
     run.carried = found
     return None
-
-
-def _segment_json(segment: Any) -> dict[str, Any]:
-    found = {"text": segment.text, "trust": segment.trust}
-    return found if segment.origin is None else found | {"origin": segment.origin}
 
 
 def verify_items(run: Run) -> Asking[Ending | None]:

@@ -83,6 +83,7 @@ def _lone(
 ) -> Asking[dict[str, Any]]:
     if not isinstance(name, str) or not name:
         raise MisuseError("name: the name of a field is needed")
+    name = str.__str__(name)
     segments = read_segments(instruction)
     context = {
         "phase": None,

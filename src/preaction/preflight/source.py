@@ -63,17 +63,20 @@ def read_segments(instruction: object) -> Segments | None:
 
 
 def _segment(given: object) -> Segment:
-    if isinstance(given, Segment):
-        given = {"text": given.text, "trust": given.trust, "origin": given.origin}
-    found = frozen(lambda: given, "instruction")
-    text, trust, origin = (
-        (found.get("text"), found.get("trust"), found.get("origin")) if isinstance(found, dict) else (found, None, None)
-    )
+    found = frozen(lambda: segment_json(given) if isinstance(given, Segment) else given, "instruction")
+    part = found if isinstance(found, dict) else {"text": found}
+    text, trust, origin = part.get("text"), part.get("trust"), part.get("origin")
     return Segment(
         text if isinstance(text, str) else "",
         trust if isinstance(trust, str) else "untrusted",
         origin if isinstance(origin, str) else None,
     )
+
+
+def segment_json(segment: Segment) -> dict[str, Any]:
+    """A segment as records have it; `origin` only where there is one."""
+    found = {"text": segment.text, "trust": segment.trust}
+    return found if segment.origin is None else found | {"origin": segment.origin}
 
 
 def claims_of(name: str, data: Data) -> dict[Source, Any]:
