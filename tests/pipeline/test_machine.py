@@ -108,11 +108,14 @@ class Machine(RuleBasedStateMachine):
             raise RuntimeError
         return {"id": "x", "status": "done"} if self.arguments.get(key) in self.done else None
 
-    @rule(arguments=CHOICES, call_id=st.sampled_from(["a", "b"]))
-    def propose(self, arguments: dict[str, Any], call_id: str) -> None:
+    @rule(arguments=CHOICES, call_id=st.sampled_from(["a", "b"]), in_a_loop=st.booleans())
+    def propose(self, arguments: dict[str, Any], call_id: str, in_a_loop: bool) -> None:
         act, before = json.dumps(arguments, sort_keys=True), len(self.done)
         try:
-            outcome = self.office.write(arguments, call_id=call_id)
+            if in_a_loop:
+                outcome = asyncio.run(self.office.apropose("approve_invoice", arguments, call_id=call_id))
+            else:
+                outcome = self.office.write(arguments, call_id=call_id)
         except Crash:
             assert self.how in ("interrupted after", "killed after")
             self.restart()

@@ -1,9 +1,8 @@
 """P11: a result is bounded, plain and clean before the model reads it, whatever a tool gave back."""
 
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -11,16 +10,11 @@ from uuid import UUID
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import BaseModel
 
+from pipeline.odd import ANYTHING, Broken, Endless, Model, looped
 from pipeline.office import READ, Office, raising
 from preaction.pipeline import Limits
 from preaction.pipeline.result import Unreadable, clean, clean_text, plain_result, text_of
-
-
-class Model(BaseModel):
-    when: date = date(2026, 11, 30)
 
 
 @dataclass
@@ -43,37 +37,6 @@ PLAIN: dict[str, tuple[Any, Any]] = {
     "a time": (datetime(2026, 11, 30, tzinfo=UTC), "2026-11-30T00:00:00+00:00"),
     "an id": (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
 }
-
-
-class Endless(Mapping[str, Any]):
-    def __getitem__(self, name: str) -> Any:
-        return "x" * 100
-
-    def __iter__(self) -> Iterator[str]:
-        number = 0
-        while True:
-            yield str(number)
-            number += 1
-
-    def __len__(self) -> int:
-        return 1
-
-
-class Broken(Mapping[str, Any]):
-    def __getitem__(self, name: str) -> Any:
-        raise SystemError("SECRET")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter("ab")
-
-    def __len__(self) -> int:
-        return 1
-
-
-def looped() -> list[Any]:
-    loop: list[Any] = []
-    loop.append(loop)
-    return loop
 
 
 UNREADABLE: dict[str, tuple[Any, str]] = {
@@ -165,15 +128,7 @@ def test_p11_an_empty_text_still_says_something() -> None:
     assert text_of({"a": "ä"}) == '{"a": "ä"}'
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=10,
-)
-ODD = st.sampled_from([object(), {1}, b"x", print, Broken(), looped(), Model(), ..., type, 1j, range(3)])
-
-
-@given(st.one_of(JSON, ODD, st.lists(ODD, max_size=2)))
+@given(ANYTHING)
 def test_p11_whatever_a_tool_gives_back_no_exception_leaves_and_nothing_unclean_is_shown(value: Any) -> None:
     office = Office(tools={"get_invoice": {"run": lambda command: value, "output_schema": None, "sanitise": None}})
     outcome = office.read(READ)
