@@ -215,6 +215,28 @@ def filled(task: tuple[str, Path, Path, int]) -> list[str]:
     return fill(*task)
 
 
+def copied(source: str, url: str, key: Path) -> None:
+    """The rows of one database in another, under the same signing key: to decide a million times takes longer."""
+    import sqlalchemy as sa
+
+    from preaction.authority.storage.databases import open_database
+    from preaction.authority.storage.storage import Storage
+    from preaction.authority.storage.tables import METADATA
+
+    Storage(url, key).close()
+    there, here = open_database(source, key), open_database(url, key)
+    with there.reader.connect() as reading, here.writer.begin() as writing:
+        for table in METADATA.sorted_tables:
+            writing.execute(table.delete())
+            for rows in reading.execute(sa.select(table)).mappings().partitions(2000):
+                writing.execute(table.insert(), [dict(row) for row in rows])
+    with here.writer.connect() as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("VACUUM ANALYZE")
+    for database in (there, here):
+        database.reader.dispose()
+        database.writer.dispose()
+
+
 def audited(url: str, key: Path, tag: dict) -> None:
     """Print how long `preaction audit-chain` takes to read and check the whole database."""
     audit = ("audit-chain", "--db", url, "--signing-key", str(key), "--json")
@@ -252,6 +274,7 @@ def main() -> None:
     parser.add_argument("--receipts", default="1000,100000")
     parser.add_argument("--workers", default="1,2")
     parser.add_argument("--databases", default="sqlite,postgresql")
+    parser.add_argument("--folder", type=Path, help="keep the filled files there, and use those that are there")
     parser.add_argument("--bare", nargs=2)
     asked = parser.parse_args()
     if asked.bare:
@@ -262,23 +285,25 @@ def main() -> None:
     print(json.dumps({"cores": len(os.sched_getaffinity(0)), "connections": CONNECTIONS}), flush=True)
     with ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="preaction-load-")))
+        kept = asked.folder or folder
         pack = folder / "pack.yaml"
         pack.write_text(HELPDESK, "utf-8")
         made = databases(asked.databases.split(","), folder, opened)
-        sizes = sorted(map(int, asked.receipts.split(",")), reverse=True)
         # All are filled before the first is measured, so that what is compared is measured close together.
-        tasks = {
-            (kind, size): (new(f"ours-{size}"), folder / f"{kind}-{size}-key", pack, size)
-            for size in sizes
-            for kind, new in made.items()
-        }
+        keys = {size: kept / f"{size}-key" for size in sorted(map(int, asked.receipts.split(",")))}
+        source = {size: f"sqlite:///{kept / str(size)}.db" for size in keys}
+        tasks = [(source[size], key, pack, size) for size, key in keys.items()]
         with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-            ids = dict(zip(tasks, pool.map(filled, tasks.values()), strict=True))
-        print(json.dumps({"filled": sizes}), flush=True)
+            ids = dict(zip(keys, pool.map(filled, tasks), strict=True))
+        urls = {}
+        for kind, size in product(made, keys):
+            urls[kind, size] = source[size] if kind == "sqlite" else made[kind](f"ours-{size}")
+            if kind != "sqlite":
+                copied(source[size], urls[kind, size], keys[size])
+        print(json.dumps({"filled": list(keys)}), flush=True)
         for kind, workers in product(made, asked.workers.split(",")):
-            for size in reversed(sizes):
-                url, key, *_ = tasks[kind, size]
-                serve = ("--pack", str(pack), "--db", url, "--signing-key", str(key), "--dev-keys")
+            for size, key in keys.items():
+                serve = ("--pack", str(pack), "--db", urls[kind, size], "--signing-key", str(key), "--dev-keys")
                 command = [sys.executable, "-c", "from preaction.cli import main; main()", "serve", *serve]
                 plain_url = made[kind](f"bare-{size}-{workers}")
                 plainly = [sys.executable, __file__, "--bare", plain_url, str(size)]
@@ -287,9 +312,9 @@ def main() -> None:
                     process(*plainly, WORKERS=workers) as plain,
                 ):
                     tag = {"database": kind, "workers": int(workers), "receipts": size}
-                    figures(served, plain, ids[kind, size], asked.seconds, tag)
-        for (kind, _), (url, key, *_) in tasks.items():
-            audited(url, key, {"database": kind})
+                    figures(served, plain, ids[size], asked.seconds, tag)
+        for (kind, size), url in urls.items():
+            audited(url, keys[size], {"database": kind})
 
 
 if __name__ == "__main__":
