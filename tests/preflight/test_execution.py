@@ -14,6 +14,7 @@ import pytest
 from preaction.errors import SessionFull, StoreUnavailable
 from preaction.preflight.execution import Act, Done, Keeper, aexecute, execute
 from preaction.preflight.lock import StoreLock
+from preaction.preflight.masking import MaskedStorage
 from preaction.preflight.record import State
 from preaction.preflight.signing import Signer
 from preaction.preflight.sqlite_storage import SqliteStorage
@@ -220,6 +221,21 @@ def test_f14_an_old_state_doesnt_run_again_after_a_restart(tmp_path: Path) -> No
     assert (again.execute(state).status, again.calls) == ("held", [])
 
 
+@pytest.mark.parametrize("wrapped", [lambda inner: inner, lambda inner: MaskedStorage(inner, ["memo"])])
+def test_f14_a_storage_that_cannot_claim_is_kept_to_once_by_whoever_shares_it(wrapped: Any) -> None:
+    storage, state = AsyncStorage(), Desk().state()
+    desks = [Desk(wrapped(storage)) for _ in range(2)]
+    assert [desk.execute(state).status for desk in desks] == ["executed", "held"]
+
+
+def test_f14_a_storage_that_can_be_no_key_is_kept_to_once_by_its_preflight() -> None:
+    class Unhashable(AsyncStorage):
+        __hash__ = None  # type: ignore[assignment]
+
+    desk, state = Desk(Unhashable()), Desk().state()
+    assert [desk.execute(state).status for _ in range(2)] == ["executed", "held"]
+
+
 def test_f14_of_many_at_once_one_runs(tmp_path: Path) -> None:
     """Each with a preflight of its own, as processes have; what they share is the file."""
     state, start, statuses = Desk().state(), threading.Barrier(6), []
@@ -265,7 +281,7 @@ def test_f15_two_decisions_under_one_action_key_run_one_after_the_other() -> Non
 class Failing:
     """Raises in one method, and is what it wraps in all others."""
 
-    def __init__(self, inner: Any, method: str, error: Exception, times: int = 100) -> None:
+    def __init__(self, inner: Any, method: str, error: BaseException, times: int = 100) -> None:
         self._inner, self._method, self._error, self.times = inner, method, error, times
 
     def __getattr__(self, name: str) -> Any:
@@ -372,8 +388,19 @@ def test_f14_an_interrupt_before_the_act_leaves_everything_as_it_was() -> None:
     assert desk.execute(state).status == "executed"
 
 
+@pytest.mark.parametrize("method", ["take", "free"])
+def test_f14_an_interrupt_in_the_lock_leaves_what_was_done_as_it_is(method: str) -> None:
+    desk = Desk(lock=Failing(StoreLock(), method, KeyboardInterrupt(), times=1))
+    state = desk.state()
+    with pytest.raises(KeyboardInterrupt):
+        desk.execute(state)
+    begun = method == "free"
+    assert desk.decisions() == (["executed"] if begun else [])
+    assert desk.execute(state).reason == ("held: the same action is being executed just now" if begun else "executed")
+
+
 def test_f14_an_interrupt_while_it_is_recorded_loses_nothing() -> None:
-    interrupted = Failing(MemoryStorage(), "persist", KeyboardInterrupt(), times=1)  # type: ignore[arg-type]
+    interrupted = Failing(MemoryStorage(), "persist", KeyboardInterrupt(), times=1)
     desk = Desk(interrupted)
     with pytest.raises(KeyboardInterrupt):
         desk.execute(desk.state())

@@ -164,3 +164,5 @@ async def test_f14_an_async_storage_is_signed_too() -> None:
     await inner.persist(KEY, record())
     with pytest.raises(StoreUnavailable):
         await storage.load(KEY)
+    with pytest.raises(MisuseError, match="can't list its records"):
+        storage.records()

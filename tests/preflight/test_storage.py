@@ -34,7 +34,10 @@ def postgres() -> Iterator[Postgres]:
     server.remove()
 
 
-@pytest.fixture(params=["memory", "sqlite", "sql over sqlite", "sql over postgres"])
+OVER_POSTGRES = pytest.param("sql over postgres", marks=pytest.mark.long)  # the fast suite has one test over it
+
+
+@pytest.fixture(params=["memory", "sqlite", "sql over sqlite", OVER_POSTGRES])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     if request.param == "memory":
         yield MemoryStorage()
@@ -180,8 +183,11 @@ def test_f13_a_role_that_may_only_add_and_read_is_enough(postgres: Postgres) -> 
     adder = create_engine(url.replace("preaction@", "adder@"))
     storage = SqlStorage(adder)
     storage.persist(KEY, record(reason="second"))
+    storage.persist(KEY, record("failed"))
     assert storage.claim("decision")
+    assert not storage.claim("decision")
     assert storage.load(KEY) == record(reason="second")
+    assert [one["reason"] for one in storage.records(KEY)] == ["executed", "second", "failed"]
     with pytest.raises(DBAPIError), adder.begin() as connection:
         connection.execute(text("DELETE FROM preflight_records"))
     storage.close()

@@ -56,10 +56,8 @@ def sources_of(preflight: Preflight, inputs: Callable[[TrustedContext], Any]) ->
     return ask
 
 
-def _requiring(schema: Any, arguments: Mapping[str, Any]) -> Any:
+def _requiring(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The schema, requiring what the call sets as well, so that each value is looked up."""
-    if not isinstance(schema, dict):
-        return schema
     properties = dict(schema.get("properties", {}))
     for name, value in arguments.items():
         inner = properties.get(name)

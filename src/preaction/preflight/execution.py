@@ -13,7 +13,7 @@ from preaction.calling import Answer, Asking, Call, arun, run
 from preaction.preflight.lock import Lock
 from preaction.preflight.record import UNKEYED, State, time_text
 from preaction.preflight.signing import Signer
-from preaction.preflight.storage import Claiming, MemoryStorage, Storage
+from preaction.preflight.storage import Storage, claim_of
 from preaction.preflight.tool import arguments_of
 from preaction.preflight.values import log
 
@@ -47,8 +47,7 @@ class Keeper:
         self.signer = signer
         self.lock = lock
         self.clock = clock
-        # A storage that can't say who is first: then this process is all that can be kept to once
-        self.claim = storage.claim if isinstance(storage, Claiming) else MemoryStorage(10**9).claim
+        self.claim = claim_of(storage)
 
 
 class Executing:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from preaction.errors import ConfigurationError
 from preaction.options import names_of
-from preaction.preflight.storage import Claiming, Record, Storage, read, written
+from preaction.preflight.storage import Record, Storage, claim_of, read, written
 
 _MASK: Final = "***"
 _SHORTEST: Final = 4
@@ -33,8 +33,7 @@ class MaskedStorage:
             raise ConfigurationError("storage: an object with persist and load is needed")
         self._inner = inner
         self._fields = tuple(map(_pointer, names_of(fields, "fields")))
-        if isinstance(inner, Claiming):
-            self.claim = inner.claim
+        self.claim = claim_of(inner)
 
     def persist(self, action_key: str, record: Record) -> Any:
         """Add the masked record; see `Storage.persist`."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from preaction.errors import ConfigurationError, InvalidJSON, MisuseError, StoreUnavailable
 from preaction.preflight.masking import MaskedStorage
 from preaction.preflight.record import UNKEYED
-from preaction.preflight.storage import Claiming, Record, Storage, read, written
+from preaction.preflight.storage import Record, Storage, claim_of, read, written
 from preaction.wire.digest import canonical, spelled_out
 
 _SIGNATURE: Final = "signature"
@@ -86,8 +86,7 @@ class SignedStorage:
             raise ConfigurationError("secret: bytes are needed: what is kept outlives this process")
         self._inner = inner
         self._signer = Signer(secret)
-        if isinstance(inner, Claiming):
-            self.claim = inner.claim
+        self.claim = claim_of(inner)
 
     def persist(self, action_key: str, record: Record) -> Any:
         """Add a record with its signature; see `Storage.persist`."""

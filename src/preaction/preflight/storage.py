@@ -1,13 +1,14 @@
 """Where records are kept (F13): only ever added, and read back as what was executed last under an action key.
 
 A storage is any object with `persist(action_key, record)` and `load(action_key)`, each sync or async. With `claim` a
-decision runs once among all processes that share the storage, else once in each process.
+decision runs once among all processes that share the storage, else once for each storage object.
 """
 
 import json
 import threading
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+from weakref import WeakKeyDictionary
 
 from preaction.errors import InvalidJSON, MisuseError, SessionFull
 
@@ -79,6 +80,21 @@ class MemoryStorage:
     def _require_room(self, count: int) -> None:
         if count >= self._max:
             raise SessionFull("the storage is at its bound and takes no more records")
+
+
+_CLAIMS: Final[WeakKeyDictionary[Any, MemoryStorage]] = WeakKeyDictionary()
+_CLAIMS_LOCK: Final = threading.Lock()
+
+
+def claim_of(storage: Storage) -> Callable[[str], Any]:
+    """The storage's own `claim`, or one in this process for a storage that has none: the same for the same object."""
+    if isinstance(storage, Claiming):
+        return storage.claim
+    with _CLAIMS_LOCK:
+        try:
+            return _CLAIMS.setdefault(storage, MemoryStorage(10**9)).claim
+        except TypeError:  # it can't be a key: then its claims are known where this was asked
+            return MemoryStorage(10**9).claim
 
 
 def key_of(action_key: object) -> str:
