@@ -56,6 +56,7 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
         "authority/server/api.py",
         "_Door.__call__",
     ): "the server's door: a plain 500, where else values would reach its log",
+    ("audit/trail.py", "AuditTrail.write"): "a sink of the user's own; raised again where its record is required",
     ("lint/tools.py", "_imported"): "a module of the user's own may raise anything when it is imported: it is named",
     ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
     ("pipeline/audit.py", "Audits.__call__"): "a sink that need not take a record may fail; any other's error goes on",

@@ -19,10 +19,12 @@ from preaction._core.case import is_company
 from preaction._core.denied import deny
 from preaction._core.facts import Ask, Describe, Procedure
 from preaction._core.procedure import judge
+from preaction._core.record import Round, recording
 from preaction._core.rule import RuleBook
 from preaction._core.tool_rule import ToolRule
 from preaction._core.trail import Trail
 from preaction._core.verdict import Judgement, Ungated, Verdict, tool_name, verdict_of
+from preaction.audit.trail import AuditTrail, Recorder, Sink, recorder_of
 from preaction.drive import Facts, arun, run
 from preaction.errors import ConfigurationError, MisuseError
 from preaction.options import (
@@ -61,6 +63,7 @@ class _Check:
     trail: Trail = field(default_factory=Trail)
     judgement: Judgement = GATE_ERROR
     unseen: Unseen = nothing
+    rounds: list[Round] = field(default_factory=list)
 
 
 class ActionGate:
@@ -78,6 +81,7 @@ class ActionGate:
         decision_tool: str | None,
         output_check_tool: str | None,
         on_verdict: OnVerdict | None,
+        recorder: Recorder | None,
         enforced: bool,
         deadline_s: float,
         problems: Sequence[str],
@@ -88,6 +92,7 @@ class ActionGate:
         self._decision_tool = decision_tool
         self._output_check_tool = output_check_tool
         self._on_verdict = on_verdict
+        self._recorder = recorder
         self._enforced = enforced
         self._deadline_s = deadline_s
         self.problems = tuple(problems)
@@ -161,7 +166,8 @@ class ActionGate:
         return self._verdict(one)
 
     def _procedure(self, one: _Check, take: bool) -> Procedure[Judgement]:
-        return judge(one.session_id, one.tool, one.arguments, self._book, one.trail, take=take)
+        judging = judge(one.session_id, one.tool, one.arguments, self._book, one.trail, take=take)
+        return judging if self._recorder is None else recording(judging, one.rounds)
 
     def _asker(self, one: _Check) -> Callable[[Any], object]:
         return lambda ask: self._sessions.answer(session_id_of(one.session_id), ask, one.unseen)
@@ -180,15 +186,24 @@ class ActionGate:
             log.error("the gate failed and denied the call: %s", type(error).__name__, extra={"tool": tool})  # noqa: TRY400
 
     def _conclude(self, one: _Check) -> Verdict:
-        """The verdict, once `on_verdict` has seen it: if that fails on an allow, no record, so no act (G40)."""
+        """The verdict, once `on_verdict` and the audit took it: if one fails on an allow, no record, so no act (G40).
+
+        The audit comes last, so that it has the verdict that stands.
+        """
         verdict = self._verdict(one)
-        if self._on_verdict is None or isinstance(one.judgement, Ungated):
+        if isinstance(one.judgement, Ungated):
             return verdict
-        with self._door(one):
-            if inspect.iscoroutine(left := self._on_verdict(verdict.tool, verdict)):
-                left.close()
-                raise MisuseError("on_verdict gave a coroutine, which nobody awaits: nothing was recorded")
-        return self._verdict(one) if verdict.allow else verdict
+        if self._on_verdict is not None:
+            with self._door(one):
+                if inspect.iscoroutine(left := self._on_verdict(verdict.tool, verdict)):
+                    left.close()
+                    raise MisuseError("on_verdict gave a coroutine, which nobody awaits: nothing was recorded")
+            verdict = self._verdict(one) if verdict.allow else verdict
+        if self._recorder is not None:
+            with self._door(one):
+                self._recorder.record(verdict, one.trail.call, one.rounds)
+            verdict = self._verdict(one) if verdict.allow else verdict
+        return verdict
 
     def _verdict(self, one: _Check) -> Verdict:
         return verdict_of(one.judgement, one.trail, tool=one.tool, session_id=one.session_id, enforced=self._enforced)
@@ -303,6 +318,7 @@ def create_action_gate(
     refuse_fields: Sequence[str] = (),
     test_recipients: Sequence[str] | None = None,
     on_verdict: OnVerdict | None = None,
+    audit: AuditTrail | Sink | None = None,
     unlisted: Literal["allow", "deny"] = "allow",
     mode: Literal["enforce", "observe"] = "enforce",
     own_suffixes: Sequence[str] = (),
@@ -327,10 +343,7 @@ def create_action_gate(
         raise ConfigurationError(f"unknown option: {', '.join(sorted(unknown))}")
     if mode not in ("enforce", "observe"):
         raise ConfigurationError(f"mode: 'enforce' or 'observe', not {mode!r}")
-    if decision_tool is not None and decision_tool == output_check_tool:
-        raise ConfigurationError("output_check_tool: the decision tool can't be the output-check tool as well")
-    given = {"decision_tool": decision_tool, "output_check_tool": output_check_tool}
-    own = {option: name_of(tool, option) for option, tool in given.items() if tool is not None}
+    own = _own_tools(decision_tool, output_check_tool)
     book = read_book(
         job=job,
         tools=tools,
@@ -348,14 +361,24 @@ def create_action_gate(
         if tool in book.rules:
             raise ConfigurationError(f"{option}: {tool!r} can't be gated by the decisions that it makes")
     keep_uses = max_decision_age + 2 * book.max_clock_skew  # a decision may be dated ahead, and clocks may differ
+    now = read_clock(clock)
     return ActionGate(
         book,
         read_facts(verify, describe, verify_output_check),
-        Sessions(MemoryStore() if store is None else read_store(store), book.job, read_clock(clock), keep_uses),
+        Sessions(MemoryStore() if store is None else read_store(store), book.job, now, keep_uses),
         decision_tool=decision_tool,
         output_check_tool=output_check_tool,
         on_verdict=read_on_verdict(on_verdict),
+        recorder=recorder_of(audit, book, now, own_suffixes, shared_domains),
         enforced=mode == "enforce",
         deadline_s=seconds_of(deadline_s, "deadline_s"),
         problems=problems_of(book.rules, can_check_texts=verify_output_check is not None),
     )
+
+
+def _own_tools(decision_tool: str | None, output_check_tool: str | None) -> dict[str, str]:
+    """The authority's tools by the names of their options."""
+    if decision_tool is not None and decision_tool == output_check_tool:
+        raise ConfigurationError("output_check_tool: the decision tool can't be the output-check tool as well")
+    given = {"decision_tool": decision_tool, "output_check_tool": output_check_tool}
+    return {option: name_of(tool, option) for option, tool in given.items() if tool is not None}

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
+from preaction._core.denied import unquoted
 from preaction._core.facts import is_issued_id
 from preaction._core.verdict import Verdict
 from preaction.errors import AuthorityError, ConfigurationError
@@ -184,20 +185,11 @@ def report_of(job: str, verdict: Verdict, clock: Callable[[], datetime] = lambda
         "allow": verdict.allow,
         "enforced": verdict.enforced,
         "case": None if verdict.case is None else _plain(verdict.case, _LONG),
-        "reason": _plain(_unquoted(verdict.reason), _LONG),
+        "reason": _plain(unquoted(verdict.reason), _LONG),
         "callDigest": verdict.call_digest,
         "at": write_time(clock()),
     }
     return report | {name: value for name, value in ids.items() if value is not None and is_issued_id(value)}
-
-
-def _unquoted(reason: str) -> str:
-    """A reason without what it quotes, which may be of the call. A quotation that was cut has no end: so has this."""
-    head, quote, rest = reason.partition('"')
-    if not quote:
-        return reason
-    _, end, tail = rest.rpartition('"')
-    return head + '"…"' + (tail if end and "..." not in rest else "")
 
 
 def _check_id(verdict: Verdict) -> str | None:

@@ -68,4 +68,13 @@ def quote(value: object) -> str:
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
+def unquoted(reason: str) -> str:
+    """A reason without what it quotes, which may be of the call. A quotation that was cut has no end: so has this."""
+    head, quotation, rest = reason.partition('"')
+    if not quotation:
+        return reason
+    _, end, tail = rest.rpartition('"')
+    return head + '"…"' + (tail if end and "..." not in rest else "")
+
+
 _ENCODER = json.JSONEncoder(default=lambda other: type(other).__name__)

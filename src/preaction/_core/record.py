@@ -7,7 +7,7 @@ Nothing is stored or fetched here; `vectors/README.md` names every field.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, TypeAlias, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -194,7 +194,7 @@ def _decision(value: object) -> Decision | None:
 
 def _made(kind: Callable[..., T], value: object, **readers: Callable[[Any], object]) -> T:
     """A `kind` from an object with exactly its fields, each read by its reader or of the type that it declares."""
-    hints = get_type_hints(kind)
+    hints = _hints(kind)
     given = _object(value, {to_camel(name) for name in hints})
     parts = {name: readers.get(name, partial(_typed, hint))(given[to_camel(name)]) for name, hint in hints.items()}
     return kind(**parts)
@@ -202,9 +202,19 @@ def _made(kind: Callable[..., T], value: object, **readers: Callable[[Any], obje
 
 def _typed(hint: Any, value: object) -> object:
     try:
-        return TypeAdapter(hint).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
+        return _adapter(hint).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
     except ValidationError as error:
         raise InvalidJSON(_why(error)) from None
+
+
+@cache  # both are made for a few types of ours, and take longer than all else of reading a record
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint)
+
+
+@cache
+def _hints(kind: Callable[..., object]) -> Mapping[str, Any]:
+    return get_type_hints(kind)
 
 
 def _object(value: object, names: set[str]) -> Mapping[str, Any]:

@@ -78,12 +78,7 @@ class Verdict:
         Integers beyond ±2⁵³ have no RFC 8785 form; they enter as their digits, with their places beside them:
         JSON pointers in the order of their code points.
         """
-        call = {"tool": self.tool, "arguments": self.arguments}
-        try:
-            return digest(call)
-        except InvalidJSON:
-            arguments, large = spelled_out(self.arguments)
-            return digest({**call, "arguments": arguments, "integers": large})
+        return call_digest(self.tool, self.arguments)
 
     @cached_property
     def checks(self) -> Mapping[CheckName, CheckResult]:
@@ -95,6 +90,16 @@ class Verdict:
 
     def __getstate__(self) -> dict[str, Any]:  # what a copy in another process needs: the checks, not the rule book
         return {**self.__dict__, "checks": self.checks, "_trail": Trail(call=self._trail.call)}
+
+
+def call_digest(tool: str, arguments: Mapping[str, Any]) -> str:
+    """`sha-256:…` of a call: see `Verdict.call_digest`."""
+    call = {"tool": tool, "arguments": dict(arguments)}
+    try:
+        return digest(call)
+    except InvalidJSON:
+        spelled, large = spelled_out(call["arguments"])
+        return digest({**call, "arguments": spelled, "integers": large})
 
 
 def verdict_of(judgement: Judgement, trail: Trail, *, tool: Any, session_id: Any, enforced: bool) -> Verdict:

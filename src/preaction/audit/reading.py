@@ -1,0 +1,72 @@
+"""Records of the gate's audit as they stand in a file: a line each, bare or in a chain's entry."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from pydantic import ValidationError
+
+from preaction.audit.record import AuditRecord
+from preaction.errors import ConfigurationError, InvalidJSON
+from preaction.wire.strict_json import load_object
+
+LONGEST: Final = (16 << 20) + 1000
+"""Bytes of the longest line that is read: the largest record of an audit, in its entry."""
+
+
+def records(path: Path) -> Iterator[AuditRecord]:
+    """The records in the file at `path`, or on stdin for `-`; a chain's own notes are left out.
+
+    Raises `InvalidJSON`, which names the line, for one that is no record of the gate's, and `ConfigurationError` for a
+    file that can't be read.
+    """
+    name = "stdin" if str(path) == "-" else path.name
+    for line, given in objects(path):
+        try:
+            yield record_of(given)
+        except InvalidJSON as error:
+            raise InvalidJSON(f"{name}:{line}: {error}") from None
+
+
+def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """What stands in the lines of a file, each with its number; the record alone of a chain's entry."""
+    name = "stdin" if str(path) == "-" else path.name
+    try:
+        if str(path) == "-":
+            yield from _objects(name, sys.stdin.buffer)
+        else:
+            with path.open("rb") as file:
+                yield from _objects(name, file)
+    except OSError as error:
+        raise ConfigurationError(f"{name} can't be read: {error.strerror}") from None
+
+
+def _objects(name: str, file: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in _lines(file):
+        try:
+            given = load_object(line, max_bytes=LONGEST)
+        except InvalidJSON as error:
+            raise InvalidJSON(f"{name}:{number}: {error}") from None
+        record = given.get("record")
+        if isinstance(record, dict) and "number" in given:
+            given = record
+        if "log" not in given or "kind" in given:
+            yield number, given
+
+
+def _lines(file: BinaryIO) -> Iterable[tuple[int, bytes]]:
+    lines = enumerate(iter(lambda: file.readline(LONGEST + 1), b""), 1)
+    return ((number, line) for number, line in lines if line.strip())
+
+
+def record_of(given: dict[str, Any]) -> AuditRecord:
+    """The record in a JSON object; `InvalidJSON` names the place of what hasn't its shape."""
+    if given.get("kind") != "check":
+        raise InvalidJSON("not a record of the gate's audit: its kind isn't 'check'")
+    try:
+        return AuditRecord.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InvalidJSON(f"not a record of the gate's audit: {place}: {first['msg']}") from None
