@@ -11,6 +11,9 @@ import sqlalchemy as sa
 
 import preaction.authority
 from authority.conftest import Place
+from preaction.authority import operators
+from preaction.authority.keys import Caller
+from preaction.authority.ledger import verdicts
 from preaction.authority.storage.storage import Storage
 from preaction.authority.storage.tables import METADATA
 
@@ -120,6 +123,29 @@ def test_no_statement_reads_more_when_more_is_stored(storage: Storage) -> None:
             done[count] = {name: work(connection, statement) for name, statement in STATEMENTS.items()}
     grown = {name: (few, done[MANY][name]) for name, few in done[FEW].items() if done[MANY][name] > 1.5 * few + 20}
     assert set(grown) <= LISTS, grown
+
+
+SEARCHES = {
+    "executions_case_id": operators.search(Caller("key", "operator", "pack"), {"case": "case_id-10"}),
+    "verdicts_case_id": verdicts.search(Caller("key", "operator", "pack"), {"case_id": "case_id-10"}, None),
+}
+
+
+@pytest.mark.parametrize("index", SEARCHES)
+def test_a_case_is_searched_for_by_an_index(storage: Storage, index: str) -> None:
+    statement, done = SEARCHES[index], {}
+    for count in (FEW, MANY):
+        fill(storage, count)
+        with storage.reading() as connection:
+            done[count] = work(connection, statement)
+            assert index in plan(connection, statement)
+    assert done[MANY] <= 1.5 * done[FEW] + 20
+
+
+def plan(connection: sa.Connection, statement: sa.Select[Any]) -> str:
+    explain = "EXPLAIN QUERY PLAN" if connection.dialect.name == "sqlite" else "EXPLAIN"
+    text = statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+    return "\n".join(str(row) for row in connection.exec_driver_sql(f"{explain} {text}"))
 
 
 def test_a_missing_index_would_show(storage: Storage) -> None:

@@ -118,8 +118,7 @@ class Operators:
 
         Pages are stable: what is decided meanwhile is newer than every cursor, and shows on the first page alone.
         """
-        wanted = _conditions(caller, query)
-        statement = sa.select(EXECUTIONS).where(*wanted).order_by(EXECUTIONS.c.number.desc()).limit(PAGE + 1)
+        statement = search(caller, query)
         with self._storage.reading() as connection:
             rows = connection.execute(statement).mappings().all()
         found = {row["id"]: self._item(dict(row)) for row in rows[:PAGE]}
@@ -138,7 +137,8 @@ class Operators:
         return _summary(record, revoked=row["revoked_at"] is not None)
 
 
-def _conditions(caller: Caller, query: Mapping[str, str]) -> list[sa.ColumnElement[bool]]:
+def search(caller: Caller, query: Mapping[str, str]) -> sa.Select[Any]:
+    """The executions of one page and the one after it; 422 for a query that is none."""
     _known(query, (*_EQUAL, "since", "cursor"))
     found = [EXECUTIONS.c.pack == caller.pack]
     if caller.jobs is not None:
@@ -148,7 +148,7 @@ def _conditions(caller: Caller, query: Mapping[str, str]) -> list[sa.ColumnEleme
         found.append(EXECUTIONS.c.decided_at >= _since(query["since"]))
     if "cursor" in query:
         found.append(EXECUTIONS.c.number < _cursor(query["cursor"]))
-    return found
+    return sa.select(EXECUTIONS).where(*found).order_by(EXECUTIONS.c.number.desc()).limit(PAGE + 1)
 
 
 def _known(query: Mapping[str, str], names: Collection[str]) -> None:

@@ -71,6 +71,7 @@ EXECUTIONS: Final = _table(
     _text("receipt"),
     _text("revoked_at", null=True),
     sa.Index("executions_case", "pack", "job", "case_key", "number"),
+    sa.Index("executions_case_id", "pack", "case_id", "number"),
 )
 """`previous` is the `digest` of the row before, of whatever pack; '' for the first. One chain per database."""
 
@@ -117,6 +118,7 @@ VERDICTS: Final = _table(
     _text("received_at"),
     _text("key_id"),
     sa.Index("verdicts_execution", "execution_id"),
+    sa.Index("verdicts_case_id", "pack", "case_id", "id"),
 )
 """What gates reported: their own word, `at` by their clock. `allow` and `enforced` are 0 or 1."""
 
