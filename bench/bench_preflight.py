@@ -1,12 +1,10 @@
 """What preflight costs: `python bench/bench_preflight.py`.
 
 A look-up of one field, by the source that holds it, as a multiple of a bare look-up in a dictionary. Then a run over
-some fields as a multiple of the same, and what one more field adds. No figure is a time: each is the median of many
-pairs, one of the thing measured and one of what it is compared with, taken in turn.
+some fields as a multiple of the same, and what one more field adds. No figure is a time; machines are noisy.
 """
 
 import asyncio
-import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -62,31 +60,26 @@ def bare() -> object:
     return ANSWERS.get("amount")
 
 
-def seconds(one: Callable[[], object], times: int) -> float:
-    start = time.perf_counter()
-    for _ in range(times):
-        one()
-    return (time.perf_counter() - start) / times
+def seconds(one: Callable[[], object], times: int = 10, rounds: int = 150) -> float:
+    """For one call, in the best of some rounds: what else the machine does only ever adds."""
+    found = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        for _ in range(times):
+            one()
+        found.append((time.perf_counter() - start) / times)
+    return min(found)
 
 
-def ratio(one: Callable[[], object], times: int = 50, pairs: int = 60) -> float:
-    """How long `one` takes as a multiple of the bare look-up."""
-    return statistics.median(seconds(one, times) / seconds(bare, 2000) for _ in range(pairs))
-
-
-def in_a_loop(times: int = 50, pairs: int = 60, **given: Any) -> float:
-    """The same, awaited in one event loop."""
-
-    async def one() -> float:
+async def in_a_loop(times: int = 10, rounds: int = 150, **given: Any) -> float:
+    """The same for a look-up that is awaited."""
+    found = []
+    for _ in range(rounds):
         start = time.perf_counter()
         for _ in range(times):
             await lookup_field("amount", **given)
-        return (time.perf_counter() - start) / times
-
-    async def all_pairs() -> float:
-        return statistics.median([await one() / seconds(bare, 2000) for _ in range(pairs)])
-
-    return asyncio.run(all_pairs())
+        found.append((time.perf_counter() - start) / times)
+    return min(found)
 
 
 def run_over(count: int) -> Callable[[], object]:
@@ -122,17 +115,23 @@ def run_over(count: int) -> Callable[[], object]:
 
 
 def main() -> None:
-    print(f"{'a bare look-up in a dictionary':48} 1")
-    for name, given in LOOKUPS.items():
-        looked = ratio(partial(lookup_field_sync, "amount", **given))
-        print(f"{'lookup_field_sync, held by ' + name:48} {looked:.0f}")
-    print(f"{'lookup_field, held by 0 user_answer':48} {in_a_loop(**LOOKUPS['0 user_answer']):.0f}")
+    base = seconds(bare, times=1000)
     coroutine = {"instruction": INSTRUCTION, "extract_from_instruction": aextract}
-    print(f"{'lookup_field, a coroutine function extracts':48} {in_a_loop(**coroutine):.0f}")
-    print(f"{'lookup_field, a plain function in a thread':48} {in_a_loop(**LOOKUPS['1 instruction']):.0f}")
-    few, many = ratio(run_over(4), times=5), ratio(run_over(44), times=1)
-    print(f"{'run_and_record_sync, 4 fields, all nine hooks':48} {few:.0f}")
-    print(f"{'each further field':48} {(many - few) / 40:.0f}")
+    few, many = seconds(run_over(4), times=1), seconds(run_over(44), times=1)
+    figures = {
+        f"lookup_field_sync, held by {name}": seconds(partial(lookup_field_sync, "amount", **given))
+        for name, given in LOOKUPS.items()
+    }
+    figures |= {
+        "lookup_field, held by 0 user_answer": asyncio.run(in_a_loop(**LOOKUPS["0 user_answer"])),
+        "lookup_field, a coroutine function extracts": asyncio.run(in_a_loop(**coroutine)),
+        "lookup_field, a plain function in a thread": asyncio.run(in_a_loop(**LOOKUPS["1 instruction"])),
+        "run_and_record_sync, 4 fields, all hooks": few,
+        "each further field": (many - few) / 40,
+    }
+    print(f"{'a bare look-up in a dictionary':48} 1")
+    for name, found in figures.items():
+        print(f"{name:48} {found / base:.0f}")
 
 
 if __name__ == "__main__":
