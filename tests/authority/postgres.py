@@ -22,12 +22,12 @@ _SETTINGS: Final = {
 
 
 class Postgres:
-    """One server with a folder of its own, which it takes along when it stops."""
+    """One server with a folder of its own in `parent`, which it takes along when it stops."""
 
-    def __init__(self, programs: Path, *, durable: bool = False) -> None:
+    def __init__(self, programs: Path, *, durable: bool = False, parent: Path = Path("/tmp")) -> None:
         self._settings = {**_SETTINGS, "fsync": "on" if durable else "off"}
         self._folder = Path(
-            tempfile.mkdtemp(prefix="preaction-pg-", dir="/tmp")
+            tempfile.mkdtemp(prefix="preaction-pg-", dir=parent)
         )  # a socket's path has 107 bytes at most
         self._made = 0
         self.programs = self._programs = programs
