@@ -303,6 +303,43 @@ def test_f14_a_lock_that_fails_holds_and_uses_nothing_up() -> None:
     assert desk.execute(state).status == "executed"
 
 
+@pytest.mark.parametrize("answer", [None, False, "", 0])
+def test_f15_a_lock_that_gives_nothing_holds(answer: Any) -> None:
+    class Never:
+        def take(self, action_key: str) -> Any:
+            return answer
+
+        def free(self, action_key: str, taken: Any) -> None:
+            raise AssertionError
+
+    desk = Desk(lock=Never())
+    assert desk.execute(desk.state()).reason == "held: the same action is being executed just now"
+    assert desk.calls == []
+
+
+def test_f14_what_would_not_act_when_it_is_called_is_held_and_uses_nothing_up() -> None:
+    def later(name: str, arguments: dict[str, Any]) -> Any:
+        yield name
+
+    async def much_later(name: str, arguments: dict[str, Any]) -> Any:
+        yield name
+
+    desk = Desk()
+    state = desk.state()
+    for call_tool in (7, "transfer", later, much_later):
+        assert (
+            desk.execute(state, call_tool=call_tool).reason
+            == "held: call_tool is no function that acts when it is called"
+        )
+    assert desk.execute(state).status == "executed"
+
+
+def test_f14_what_became_of_it_shows_no_value_in_a_log() -> None:
+    desk = Desk()
+    shown = repr(desk.execute(desk.state(), call_tool=lambda name, arguments: arguments))
+    assert shown == "Done(status='executed', reason='executed', recorded=True)"
+
+
 @pytest.mark.parametrize("answer", [1, "yes", None, 0])
 def test_f14_a_claim_that_isnt_true_holds(answer: Any) -> None:
     desk = Desk()
@@ -316,6 +353,13 @@ def test_f14_a_storage_that_fails_before_the_act_holds_and_frees_the_key() -> No
     assert desk.execute(desk.state()) == Done("held", "held: the storage could not be asked")
     assert desk.calls == []
     assert desk.execute(desk.state()).status == "executed"
+
+
+@pytest.mark.parametrize("now", [failing(OSError()), lambda: datetime(2026, 12, 1, 9, 0), lambda: None])  # noqa: DTZ001
+def test_f14_a_clock_that_fails_holds(now: Any) -> None:
+    desk = Desk(clock=now)
+    assert desk.execute(desk.state()) == Done("held", "held: the clock could not be asked")
+    assert desk.calls == []
 
 
 def test_f14_a_record_is_handed_to_the_storage_again_and_the_tool_is_not() -> None:
@@ -342,7 +386,7 @@ def test_f14_a_lock_that_cannot_be_freed_changes_nothing(caplog: pytest.LogCaptu
 
 
 def test_f14_a_clock_that_breaks_after_the_act_loses_no_record() -> None:
-    times = iter([clock()])
+    times = iter([clock()])  # and then a StopIteration, which must not end more than this call
     desk = Desk(clock=lambda: next(times))
     assert desk.execute(desk.state()).status == "executed"
     assert desk.storage.load(KEY)["timestamp"] == "2026-12-01T09:00:00.000Z"

@@ -1,9 +1,9 @@
 """A whole way through storage: what was kept is a baseline only as it was written, and two processes act once."""
 
 import json
-import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_f14_a_baseline_that_was_rewritten_in_its_row_is_not_read(tmp_path: Path
     transferred(preflight)
     assert preflight.prior_state_sync(KEY) is not None
     rewrite(path, to_another_account)
-    with pytest.raises(StoreUnavailable, match="storage: the record could not be kept or read: StoreUnavailable"):
+    with pytest.raises(StoreUnavailable, match="storage: a record isn't as it was written"):
         preflight.prior_state_sync(KEY)
 
 
@@ -110,15 +110,20 @@ def test_f15_what_is_no_lock_is_refused(lock: Any) -> None:
 
 
 RACE = """
-import json, pickle, sys
+import json, sys
 from pathlib import Path
-from preflight.test_keeping import race
+from preflight.test_keeping import race, received
 folder = Path(sys.argv[1])
-states = pickle.loads((folder / "states").read_bytes())
+states = [received(*one) for one in json.loads((folder / "states").read_text())]
 print("ready", flush=True)
 sys.stdin.readline()
 print(json.dumps(race(folder, states)))
 """
+
+
+def received(record: dict[str, Any], signature: str) -> State:
+    """A state that came from another process as its record and its signature."""
+    return replace(State.from_json(record), signature=signature)
 
 
 def race(folder: Path, states: list[State]) -> list[str]:
@@ -132,7 +137,7 @@ def race(folder: Path, states: list[State]) -> list[str]:
 def test_f14_two_processes_at_once_execute_each_state_once(tmp_path: Path) -> None:
     preflight = keeping(SqliteStorage(tmp_path / "records.db"))
     states = [run(preflight, user_answers={"to_account": ACCOUNT}) for _ in range(10)]
-    (tmp_path / "states").write_bytes(pickle.dumps(states))
+    (tmp_path / "states").write_text(json.dumps([[state.to_json(), state.signature] for state in states]))
     command = [sys.executable, "-c", RACE, str(tmp_path)]
     with subprocess.Popen(
         command, cwd=Path(__file__).parents[1], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -4,6 +4,7 @@ Before it the state is checked, its action key is locked and it is claimed in th
 holds it. From then on it never runs again, however it ends: a call that failed may have been done all the same.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,8 +35,8 @@ class Done:
 
     status: Literal["executed", "failed", "held"]
     reason: str
-    record: dict[str, Any] | None = None
-    result: Any = None
+    record: dict[str, Any] | None = field(default=None, repr=False)  # values stay out of logs
+    result: Any = field(default=None, repr=False)
     recorded: bool = False
 
 
@@ -48,6 +49,10 @@ class Keeper:
         self.lock = lock
         self.clock = clock
         self.claim = claim_of(storage)
+
+    def now(self) -> str:
+        """The time as records have it."""
+        return time_text(self.clock())
 
 
 class Executing:
@@ -117,16 +122,18 @@ def _procedure(act: Act) -> Asking[Done]:
     arguments = _ready(act)
     if isinstance(arguments, str):
         return _held(arguments)
-    begun_at = time_text(act.keeper.clock())
+    begun = yield Call(act.keeper.now, quick=True)
+    if not begun.good:
+        return _failed("the clock", begun)
     taken = yield Call(act.keeper.lock.take, (act.key,))
-    if not taken.good or taken.value is None:
+    if not taken.good or not taken.value:
         return _failed("the lock", taken) if not taken.good else _held("the same action is being executed just now")
     act.taken = taken.value
     claimed = yield Call(act.keeper.claim, (act.name,))
     if not claimed.good or claimed.value is not True:
         yield from _free(act)
         return _failed("the storage", claimed) if not claimed.good else _held("it was executed before")
-    act.begun_at = begun_at
+    act.begun_at = begun.value
     answer = yield Call(act.call_tool, (act.record["fixed"]["c3_provider_action_name"], arguments))
     act.runs_on = answer.late
     if answer.good:
@@ -152,11 +159,14 @@ def _ready(act: Act) -> dict[str, Any] | str:
     name = act.tool.get("name") if isinstance(act.tool, Mapping) else None
     if type(name) is not str or name != act.record["fixed"]["c3_provider_action_name"]:
         return "the tool is another one than the one that was decided on"
+    call: object = act.call_tool
+    if not callable(call) or inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+        return "call_tool is no function that acts when it is called"
     return arguments_of((one["name"], one["value"]) for one in act.record["fields"])
 
 
 def _end(act: Act, status: Literal["executed", "failed"], reason: str, result: Any = None) -> Asking[Done]:
-    now = yield Call(lambda: time_text(act.keeper.clock()), quick=True)
+    now = yield Call(act.keeper.now, quick=True)
     at = now.value if now.good else act.begun_at  # what was done is recorded, whatever the clock does
     act.ending = {**act.record, "execution_decision": status, "reason": reason, "timestamp": at}
     yield from _keep(act)

@@ -19,7 +19,7 @@ class Lock(Protocol):
     """What every lock does; either method may be a coroutine function. One that raises holds the act."""
 
     def take(self, action_key: str) -> Any:
-        """What to give back, for the one who has the key now; None for everybody else. Nobody waits."""
+        """What to give back, for the one who has the key now; None or False for everybody else. Nobody waits."""
         ...
 
     def free(self, action_key: str, taken: Any) -> Any:

@@ -181,5 +181,7 @@ class Preflight(Executing):
         if not answer.good:
             what = "it was late" if answer.late else type(answer.error).__name__
             log.error("preflight: the storage failed: %s", what)
+            if isinstance(answer.error, StoreUnavailable):  # one of ours says what the operator has to know
+                raise answer.error from None
             raise StoreUnavailable(f"storage: the record could not be kept or read: {what}")
         return answer.value
