@@ -355,7 +355,7 @@ def test_f14_a_storage_that_fails_before_the_act_holds_and_frees_the_key() -> No
     assert desk.execute(desk.state()).status == "executed"
 
 
-@pytest.mark.parametrize("now", [failing(OSError()), lambda: datetime(2026, 12, 1, 9, 0), lambda: None])  # noqa: DTZ001
+@pytest.mark.parametrize("now", [failing(OSError()), lambda: datetime(2026, 12, 1, 9, 0), lambda: None])
 def test_f14_a_clock_that_fails_holds(now: Any) -> None:
     desk = Desk(clock=now)
     assert desk.execute(desk.state()) == Done("held", "held: the clock could not be asked")
