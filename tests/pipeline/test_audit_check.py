@@ -41,7 +41,7 @@ def test_a_whole_log_has_no_findings(log: File) -> None:
 
 def test_any_byte_of_any_line_that_is_altered_shows_at_its_line(log: File) -> None:
     for index, line in enumerate(log.lines):
-        for place in range(0, len(line) - 1, 7):
+        for place in range(0, len(line) - 1, 11):
             other = b"a" if line[place : place + 1] != b"a" else b"b"
             log.put([*log.lines[:index], line[:place] + other + line[place + 1 :], *log.lines[index + 1 :]])
             found = log.findings()
@@ -133,7 +133,7 @@ def test_several_things_at_once_are_each_named(log: File) -> None:
 
 def test_a_cut_last_line_is_a_crash_and_any_other_unfinished_line_is_not(log: File) -> None:
     last = log.lines[-1]
-    for length in range(1, len(last) - 1, 5):
+    for length in range(1, len(last) - 1, 9):
         log.put([*log.lines[:-1], last[:length]])
         check, findings = log.check()
         assert (findings, check.cut, check.entries) == ([], "audit.jsonl:6", LINES - 1)
@@ -295,14 +295,16 @@ def test_a_whole_table_has_no_findings(table: Table) -> None:
     assert table.findings() == []
 
 
-@pytest.mark.parametrize("value", ["other", "\u00e9", "", b"\x00", 7])
-def test_any_column_of_any_row_that_is_altered_shows(table: Table, value: Any) -> None:
+def test_any_column_of_any_row_that_is_altered_shows(table: Table) -> None:
+    values: list[tuple[object, int]] = [("other", 1), ("other", 3), ("other", 5)]
+    if table.key is None:
+        values += [(value, 3) for value in ("\u00e9", "", b"\x00", 7)]
     before = table.path.read_bytes()
     for column in (*COLUMNS, "previous", "digest", "record"):
-        for number in (1, 3, 5) if value == "other" else (3,):
+        for value, number in values:
             table.run(f"UPDATE pipeline_audit SET {column} = ? WHERE number = {number}", given=(value,))
             found = [each[:3] for each in table.found() if each[2] is not None]
-            assert found == [("altered", "pipeline_audit", number)], column
+            assert found == [("altered", "pipeline_audit", number)], (column, value)
             table.path.write_bytes(before)
 
 

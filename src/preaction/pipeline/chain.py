@@ -147,8 +147,7 @@ class Remembered:
 
     def advance(self, head: Head) -> None:
         """Take over a head that was just written, unless another thread has written a newer one since."""
-        if head.number > self._head.number:
-            self._head = head
+        self._head = max(self._head, head, key=lambda each: each.number)
 
 
 def cut_note(piece: bytes) -> dict[str, Any]:

@@ -114,9 +114,11 @@ class JsonlAudit:
         with self._lock.acquire(poll_interval=_POLL_S):
             yield
 
-    def _opened(self) -> FileIO:
+    def _opened(self, more: int = os.O_APPEND) -> FileIO:
+        """The file, made if it isn't there. By appending no line is written over, even if somebody removed the lock."""
+
         def owners(path: str, flags: int) -> int:
-            return os.open(path, flags | os.O_CREAT, 0o600)
+            return os.open(path, flags | os.O_CREAT | more, 0o600)
 
         return open(self._path, "r+b", buffering=0, opener=owners)
 
@@ -143,7 +145,8 @@ class JsonlAudit:
         if not is_cut(piece, head):
             raise StoreUnavailable(f"audit: {self._path.name} ends with something that isn't of this log")
         (note,) = self._links.after(head, [cut_note(piece)])
-        self._write(file, status.st_size - len(piece), note.line(), piece)
+        with self._opened(0) as over:  # so that the piece is lost at no moment
+            self._write(over, status.st_size - len(piece), note.line(), piece)
         return self._leave(file, note.head)
 
     def _last_of(self, part: Path) -> Head:
@@ -173,8 +176,8 @@ class JsonlAudit:
                     self._sync_directory()
         except OSError:
             with suppress(OSError):  # else the piece stays, and is known for one
+                file.truncate(at)
                 _put(file, at, before)
-                file.truncate(at + len(before))
             raise
 
     def _sync_directory(self) -> None:
