@@ -9,6 +9,7 @@ import pytest
 from docs.pages import ROOT, run_page
 from preaction import ToolRule, create_action_gate
 from preaction._core.denied import Code
+from preaction.lint.notes import CODES
 
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
 ADAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/adapters/*.md"))
@@ -40,3 +41,9 @@ def test_the_page_of_rules_names_every_key_option_and_code() -> None:
     named = {name for row in rows for name in row}
     options = {name for name in inspect.signature(create_action_gate).parameters if name != "unknown"}
     assert named == {*ToolRule.model_fields, *options, *get_args(Code)}
+
+
+def test_the_page_of_the_command_line_names_every_code_of_lint() -> None:
+    page = (ROOT / "docs/cli.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| (error|warning|hint) \|", page, re.MULTILINE)
+    assert {name: severity for names, severity in rows for name in re.findall(r"`([a-z-]+)`", names)} == CODES
