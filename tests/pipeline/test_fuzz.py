@@ -51,7 +51,7 @@ def test_p10_whatever_a_hook_answers_nothing_raises_and_nothing_but_its_yes_lets
     if hook == "reconcile":
         tools["run"] = lambda command: [][0]
     options = {"preflight": answers} if hook == "preflight" else {}
-    office = Office(tools={"approve_invoice": {**tools, **({} if options else {hook: answers})}}, **options)
+    office: Office = Office(tools={"approve_invoice": {**tools, **({} if options else {hook: answers})}}, **options)
     outcome = asked(office, "approve_invoice", in_a_loop)
     if hook == "reconcile":
         assert outcome.code == "outcome_unknown"
