@@ -1,7 +1,7 @@
 """P8 under fire: fifty equal calls at once, from four processes over one store: the side effect happens once.
 
-What happened is told by the tool itself, a line per act in a file. And a store or a process that is killed in the middle:
-no act happens twice, whatever is denied meanwhile.
+What happened is told by the tool itself, a line per act in a file. And a store or a process is killed in the middle: no
+act happens twice, whatever is denied meanwhile.
 """
 
 import json
