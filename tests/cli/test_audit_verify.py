@@ -29,7 +29,7 @@ def log(tmp_path: Path) -> File:
 
 
 def test_a_whole_log_is_whole_and_its_head_is_printed(log: File) -> None:
-    words = f"4 entries of 4 proposals; the chain is whole, and ends at number 4 {log.heads[-1]}\n"
+    words = f"4 entries; the chain is whole, and ends at number 4 {log.heads[-1]}\n"
     assert command(log.path) == (0, words, "")
     assert command(log.path, "--head", log.heads[-1], "--head", log.heads[0]) == (0, words, "")
     code, out, _ = command(log.path, "--json")
@@ -38,7 +38,6 @@ def test_a_whole_log_is_whole_and_its_head_is_printed(log: File) -> None:
         {
             "findings": 0,
             "entries": 4,
-            "proposals": 4,
             "removed": 0,
             "cut": None,
             "head": {"number": 4, "digest": log.heads[-1]},
@@ -54,7 +53,7 @@ def test_what_is_wrong_is_named_by_its_line(log: File) -> None:
     assert out.splitlines() == [
         "altered: audit.jsonl:2 number 2 \\u001b[2Jp9: not what was written",
         f"dropped: audit.jsonl number 3: the digest of number 3 was {log.heads[2]}",
-        "3 entries of 2 proposals; 2 findings",
+        "3 entries; 2 findings",
     ]
     code, out, _ = command(log.path, "--json")
     lines = [json.loads(line) for line in out.splitlines()]
@@ -95,7 +94,7 @@ def test_parts_that_were_removed_as_asked_for_are_told(tmp_path: Path) -> None:
     File(path, 6, max_bytes=10, keep=1)
     code, out, _ = command(path)
     assert code == 0
-    assert re.match(r"\d entries of \d proposals, after \d+ that were removed as asked for; the chain is whole", out)
+    assert re.match(r"\d entries, after \d+ that were removed as asked for; the chain is whole", out)
 
 
 def test_a_keyed_log_needs_its_key(tmp_path: Path) -> None:

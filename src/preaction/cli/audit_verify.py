@@ -84,17 +84,11 @@ def _line(finding: "Finding") -> str:
 
 def _summary(check: "Check") -> dict[str, object]:
     head = None if check.head is None else asdict(check.head)
-    return {
-        "entries": check.entries,
-        "proposals": check.proposals,
-        "removed": check.removed,
-        "cut": check.cut,
-        "head": head,
-    }
+    return {"entries": check.entries, "removed": check.removed, "cut": check.cut, "head": head}
 
 
 def _words(check: "Check", count: int) -> str:
-    rows = f"{check.entries} entries of {check.proposals} proposals"
+    rows = f"{check.entries} entries"
     if check.removed:
         rows += f", after {check.removed} that were removed as asked for"
     if check.cut is not None:

@@ -58,13 +58,12 @@ class Check:
         self._links = Links(key)
         self._missing = {digest: f"the head {digest} is not in the log" for digest in heads}
         self._expected = 1
-        self._digest: str | None = EMPTY.digest
+        self._digest = EMPTY.digest
         self._before = ""
         self._broken: list[Stands] = []
         self._gaps: list[tuple[int, int, str]] = []
         self._removed = EMPTY
         self.entries = 0
-        self.proposals: int = 0
         self.cut: str | None = None
         self.head: Head | None = None
 
@@ -112,13 +111,11 @@ class Check:
 
     def _is_crash(self, piece: bytes) -> bool:
         """Whether an unfinished line is what a crash leaves; after an entry that is broken nobody can say."""
-        whole = self._digest is not None and not self._broken
-        return whole and is_cut(piece, Head(self._expected - 1, self._digest or ""))
+        return not self._broken and is_cut(piece, Head(self._expected - 1, self._digest))
 
     def _meet(self, place: str, entry: Entry, record: dict[str, Any]) -> Iterator[Finding]:
         """A whole entry, at its place or at another."""
         identity = _text(record.get("id"))
-        self.proposals += record.get("phase") == "after"
         self._missing.pop(entry.digest, None)
         if (removed := removed_in(record)) is not None and self._removed.number < removed.number < entry.number:
             self._removed = removed
