@@ -158,3 +158,33 @@ def test_f14_two_processes_at_once_execute_each_state_once(tmp_path: Path) -> No
     assert [
         before + after.count("executed") for before, after in zip(executed, [[one] for one in again], strict=True)
     ] == [1] * 10
+
+
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from preaction.preflight import SqliteStorage
+from preflight.bank import TRANSFER
+from preflight.test_keeping import keeping, received
+state = received(*json.loads(sys.stdin.readline()))
+def call_tool(name, arguments):
+    print("paid", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+keeping(SqliteStorage(sys.argv[1])).execute_if_ready_sync(state, TRANSFER, call_tool)
+"""
+
+
+def test_f14_what_a_killed_process_began_is_not_done_again(tmp_path: Path) -> None:
+    """Nobody knows whether it was done: there is no record of an end, and it doesn't run again."""
+    storage = SqliteStorage(tmp_path / "records.db")
+    preflight = keeping(storage)
+    state = run(preflight, user_answers={"to_account": ACCOUNT})
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "records.db")]
+    sent = json.dumps([state.to_json(), state.signature])
+    died = subprocess.run(
+        command, cwd=Path(__file__).parents[1], input=sent, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (died.returncode, died.stdout) == (-9, "paid\n"), died.stderr
+    done = preflight.execute_if_ready_sync(state, TRANSFER, lambda name, arguments: "paid again")
+    assert (done.status, done.reason) == ("held", "held: it was executed before")
+    assert storage.records() == [state.to_json()]

@@ -46,7 +46,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     else:
         url = f"sqlite:///{tmp_path / 'records.db'}"
         if request.param == "sql over postgres":
-            url = request.getfixturevalue("postgres").new_database().replace("postgresql:", "postgresql+psycopg:")
+            url = request.getfixturevalue("postgres").new_database()
         made = SqlStorage(url)
         yield made
         made.close()
@@ -172,9 +172,11 @@ def test_f13_without_sqlalchemy_it_says_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_f13_a_role_that_may_only_add_and_read_is_enough(postgres: Postgres) -> None:
-    url = postgres.new_database().replace("postgresql:", "postgresql+psycopg:")
+    made = SqlStorage(url := postgres.new_database())
+    made.persist(KEY, record())
+    made.close()
+    url = url.replace("postgresql:", "postgresql+psycopg:")
     owner = create_engine(url)
-    SqlStorage(owner).persist(KEY, record())
     with owner.begin() as connection:
         connection.execute(text("CREATE ROLE adder LOGIN"))
         connection.execute(text("GRANT SELECT, INSERT ON preflight_records, preflight_claims TO adder"))

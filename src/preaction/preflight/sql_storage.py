@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 class SqlStorage:
     """Records in the tables `preflight_records` and `preflight_claims`, which are made if they aren't there.
 
-    `database` is a URL such as `postgresql+psycopg://…`, or an SQLAlchemy engine of your own. Rows are only ever added:
-    its role needs no right to change or delete any. A database that is down, full or locked raises, and then nothing
-    acts. Raises `ConfigurationError` where no such tables can be, without the URL, which may hold a password.
+    `database` is a URL such as `postgresql://…` or `sqlite:///…`, or an SQLAlchemy engine of your own. Rows are only
+    ever added: its role needs no right to change or delete any. A database that is down, full or locked raises, and
+    then nothing acts. Raises `ConfigurationError` where no such tables can be, without the URL, which may hold a
+    password.
     """
 
     def __init__(self, database: "str | Engine") -> None:
@@ -35,7 +36,7 @@ class SqlStorage:
         )
         self._claims = sql.Table("preflight_claims", tables, sql.Column("name", sql.String(200), primary_key=True))
         try:
-            self._engine = sql.create_engine(database, hide_parameters=True) if isinstance(database, str) else database
+            self._engine = self._opened(database) if isinstance(database, str) else database
             self._make(tables)
         except (sql.exc.SQLAlchemyError, ImportError) as error:  # ImportError: the driver that the URL asks for
             raise ConfigurationError(f"storage: no tables can be there: {type(error).__name__}") from None
@@ -74,6 +75,12 @@ class SqlStorage:
     def close(self) -> None:
         """Close the connections."""
         self._engine.dispose()
+
+    def _opened(self, database: str) -> "Engine":
+        url = self._sql.make_url(database)
+        if url.drivername == "postgresql":
+            url = url.set(drivername="postgresql+psycopg")  # the driver of the extra `postgres`
+        return self._sql.create_engine(url, hide_parameters=True)
 
     def _make(self, tables: Any) -> None:
         try:
