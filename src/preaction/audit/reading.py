@@ -7,7 +7,8 @@ from typing import Any, BinaryIO, Final
 
 from pydantic import ValidationError
 
-from preaction.audit.record import AuditRecord
+from preaction._core.verdict import Verdict
+from preaction.audit.record import AuditRecord, Said, verdict_from
 from preaction.errors import ConfigurationError, InvalidJSON
 from preaction.wire.strict_json import load_object
 
@@ -67,6 +68,20 @@ def record_of(given: dict[str, Any]) -> AuditRecord:
     try:
         return AuditRecord.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InvalidJSON(f"not a record of the gate's audit: {place}: {first['msg']}") from None
+        raise InvalidJSON(f"not a record of the gate's audit: {_first(error)}") from None
+
+
+def verdict_in(given: dict[str, Any]) -> Verdict:
+    """The verdict in a JSON object as `preaction check --json` prints it; `InvalidJSON` names the place."""
+    tool, digest = given.get("tool"), given.get("callDigest")
+    if not isinstance(tool, str) or not isinstance(digest, str):
+        raise InvalidJSON("neither a record of the gate's audit nor a verdict: 'tool' and 'callDigest' are needed")
+    try:
+        return verdict_from(Said.model_validate(given), tool, digest)
+    except ValidationError as error:
+        raise InvalidJSON(f"not a verdict: {_first(error)}") from None
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

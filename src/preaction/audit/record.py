@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from preaction._core.call import Call
-from preaction._core.denied import CheckName, Code, unquoted
+from preaction._core.denied import CHECK_NAMES, CheckName, Code, unquoted
 from preaction._core.record import Round, rounds_to_json
 from preaction._core.rule import RuleBook
+from preaction._core.trail import CheckResult
 from preaction._core.verdict import Verdict
 from preaction.audit.redaction import Redaction, is_id
 from preaction.wire.digest import content_digest, digest, spelled_out
@@ -108,6 +109,28 @@ def said(verdict: Verdict, redaction: Redaction | None, *, whole: bool) -> Said:
         release=verdict.release,
         outcome=verdict.outcome,
     )
+
+
+def verdict_from(said: Said, tool: str, call_digest: str) -> Verdict:
+    """The verdict that a record says; of the call it knows the digest alone."""
+    verdict = Verdict(
+        allow=said.allow,
+        reason=said.reason,
+        code=said.code,
+        tool=tool,
+        session_id=None,
+        enforced=said.enforced,
+        escalate=said.next_step,
+        escalation=said.escalation,
+        case=said.case,
+        execution_id=said.execution_id,
+        release=said.release,
+        outcome=said.outcome,
+        failed=said.failed,
+    )
+    checks = {name: CheckResult(said.checks[name].state, said.checks[name].saw) for name in CHECK_NAMES}
+    verdict.__dict__.update(checks=checks, call_digest=call_digest)  # both are kept, instead of being found again
+    return verdict
 
 
 def rules_digest(book: RuleBook, options: Mapping[str, Any]) -> str:

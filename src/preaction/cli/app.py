@@ -7,6 +7,7 @@ from preaction.cli import (
     audit_verify,
     check,
     conformance,
+    explain,
     hook,
     init,
     keys_create,
@@ -16,6 +17,7 @@ from preaction.cli import (
     pack_check,
     pack_diff,
     proxy,
+    replay,
     retain,
     serve,
     verify,
@@ -35,6 +37,8 @@ keys = typer.Typer(help="Work on keys.", no_args_is_help=True)
 app.command("init")(init.init)
 app.command("lint")(lint.lint)
 app.command("check")(check.check)
+app.command("explain")(explain.explain)
+app.command("replay")(replay.replay)
 app.command("serve")(serve.serve)
 app.command("proxy")(proxy.proxy)
 app.command("mcp")(mcp.mcp)

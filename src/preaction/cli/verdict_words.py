@@ -58,7 +58,7 @@ def rows(verdict: "Verdict", notes: Sequence[str] = ()) -> Iterator[Row]:
     head = f"{tool}: allowed" if verdict.code == "allowed" else f"{tool}: denied, {verdict.code}"
     head = f"{tool}: let through, {verdict.code}" if verdict.code == "not_gated" else head
     yield Row(head, style="good" if verdict.code == "allowed" else "error")
-    reason = ascii_safe(verdict.reason.removeprefix(_PREFIX))
+    reason = readable(verdict.reason.removeprefix(_PREFIX))
     if verdict.failed is None and verdict.code != "allowed":
         yield Row("", reason, indent=2)
     if verdict.code != "not_gated":

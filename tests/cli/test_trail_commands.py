@@ -1,0 +1,162 @@
+"""`preaction explain`, `replay`, `backtest` and `report` over a trail; and the page that shows what they print."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from audit.test_trail import audited
+from core.test_record import SCENES
+from docs.pages import ROOT, run_page
+from kit import REPLY, SESSION, decided, helpdesk, reply
+from preaction.cli.app import app
+from preaction.cli.verdict_words import verdict_json
+from preaction.pipeline import JsonlAudit
+
+HOSTILE = "<script>\x1b[2J\u202e"
+
+
+def command(*arguments: object, **options: Any) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, [*map(str, arguments)], **options)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+def trail_of(path: Path, *names: str, **options: Any) -> list[dict[str, Any]]:
+    """A file with the records of these scenes."""
+    written = [audited(SCENES[name](), **options)[1] for name in names]
+    path.write_text("".join(json.dumps(record) + "\n" for record in written))
+    return written
+
+
+@pytest.fixture
+def trail(tmp_path: Path) -> Path:
+    return tmp_path / "trail.jsonl"
+
+
+def blurred(text: str) -> str:
+    """A text without what differs in each run: digests, ids of records, measured times."""
+    text = re.sub(r"sha-256:[0-9a-f]{64}", "sha-256:…", text)
+    return re.sub(r"\b[0-9a-f]{32}\b", "…", re.sub(r"in [0-9.]+ s\b", "in … s", text))
+
+
+def test_the_page_shows_what_the_commands_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = ROOT / "docs" / "audit.md"
+    monkeypatch.chdir(run_page(page).namespace["folder"])
+    blocks = re.findall(r"^```console\n\$ preaction (.+)\n((?:.*\n)*?)```$", page.read_text("utf-8"), re.MULTILINE)
+    assert len(blocks) == page.read_text("utf-8").count("```console")
+    for line, printed in blocks:
+        code, out, err = command(*shlex.split(line))
+        assert err == ""
+        assert code in (0, 1), line
+        assert blurred(out) == printed, line
+
+
+# ---------------------------------------------------------------- explain
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_every_verdict_is_explained(name: str, trail: Path) -> None:
+    (record,) = trail_of(trail, name)
+    code, out, err = command("explain", trail)
+    assert (code, err) == (0, "")
+    said = record["verdict"]
+    assert out.startswith(f"{record['tool']}: {'allowed' if said['allow'] else 'denied, ' + said['code']}\n")
+    states = {line.split()[1]: line.split()[0] for line in out.splitlines() if line.lstrip()[:1] in "✓✗-"}
+    marks = {"passed": "✓", "failed": "✗", "not reached": "-"}
+    assert states == {check: marks[each["state"]] for check, each in said["checks"].items()}
+    assert ("what to do" in out) is not said["allow"]
+
+
+def test_explain_takes_a_chain_s_entry_a_line_on_stdin_and_what_check_prints(trail: Path) -> None:
+    gate, authority = helpdesk(audit=JsonlAudit(trail, durable=False))
+    decided(gate, authority)
+    verdict = gate.check(SESSION, REPLY, reply(ticketId="HC-9"))
+    code, out, _ = command("explain", trail)
+    assert (code, out) == command("explain", "-", input=trail.read_bytes())[:2]
+    assert 'no decision was made in this session on "…"; ' in out
+    code, out, _ = command("explain", input=json.dumps(verdict_json(verdict)))
+    assert code == 0
+    assert 'no decision was made in this session on "HC-9"; ' in out
+
+
+def test_explain_takes_the_last_record_or_the_one_that_is_named(trail: Path) -> None:
+    first, last = trail_of(trail, "allowed", "stale")
+    assert json.loads(command("explain", trail, "--json")[1])["record"]["id"] == last["id"]
+    found = json.loads(command("explain", trail, "--json", "--id", first["id"])[1])
+    assert (found["record"]["id"], found["code"]) == (first["id"], "allowed")
+    assert command("explain", trail, "--id", HOSTILE)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "there is no record in this file"),
+        ("[]", "stdin:1: a JSON object is needed"),
+        ("{", "stdin:1: not strict JSON"),
+        ('{"a": 1, "a": 2}', "stdin:1: not strict JSON"),
+        ("{}", "neither a record of the gate's audit nor a verdict"),
+        ('{"kind": "proposal"}', "its kind isn't 'check'"),
+        ('{"kind": "check"}', "not a record of the gate's audit: id: Field required"),
+        ('{"tool": "t", "callDigest": "d", "allow": "yes"}', "not a verdict: allow: "),
+    ],
+)
+def test_what_is_no_record_is_named_by_its_line(text: str, why: str) -> None:
+    code, out, err = command("explain", input=text)
+    assert (code, out) == (2, "")
+    assert why in err
+    assert err.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    for name in ("explain", "replay"):
+        code, _, err = command(name, tmp_path / "none.jsonl")
+        assert (code, err) == (2, "preaction: none.jsonl can't be read: No such file or directory\n")
+
+
+def test_an_altered_record_moves_no_cursor(trail: Path) -> None:
+    (record,) = trail_of(trail, "output_check_failed")
+    record["tool"] = record["preaction"] = record["verdict"]["nextStep"] = record["verdict"]["reason"] = HOSTILE
+    record["verdict"]["checks"]["text"]["saw"] = {HOSTILE: HOSTILE}
+    record["verdict"]["checks"]["case"]["saw"] = {"case": HOSTILE}
+    trail.write_text(json.dumps(record))
+    code, out, _ = command("explain", trail)
+    assert code == 0
+    assert all(character.isprintable() for line in out.splitlines() for character in line)
+    record["verdict"]["checks"]["fields"]["saw"] = {"set": [1]}
+    trail.write_text(json.dumps(record))
+    assert command("explain", trail)[0] == 2
+
+
+# ---------------------------------------------------------------- replay
+
+
+def test_replay_counts_and_names_what_is_otherwise(trail: Path) -> None:
+    same, other, left_out = trail_of(trail, "allowed", "stale", "allowed for a company")
+    other["verdict"] = same["verdict"]
+    trail.write_text("".join(json.dumps(record) + "\n" for record in (same, other, left_out)))
+    code, out, err = command("replay", trail)
+    assert (code, err) == (1, "")
+    assert out.splitlines() == [
+        f"{other['id']} helpdesk__reply: recorded as allowed, judged again as stale; "
+        "different: allow, code, failed, reason, checks",
+        f"{left_out['id']} email_send: it can't be replayed: "
+        "the value of 'to', which the decision looks at, is not kept",
+        "1 gave the same verdict again, 1 another, 1 could not be replayed",
+    ]
+    lines = [json.loads(line) for line in command("replay", trail, "--json")[1].splitlines()]
+    assert [line.get("result") for line in lines] == ["same", "different", "notReplayed", None]
+    assert lines[-1] == {"same": 1, "different": 1, "notReplayed": 1}
+
+
+def test_replay_ends_with_its_own_code(trail: Path) -> None:
+    first, last = trail_of(trail, "allowed", "allowed for a company")
+    assert command("replay", trail)[0] == 2
+    assert command("replay", trail, "--id", first["id"]) == (0, "1 gave the same verdict again\n", "")
+    assert command("replay", trail, "--id", last["id"])[0] == 2
+    assert command("replay", trail, "--id", "none")[0] == 2
+    assert command("replay", input="{}")[0] == 2
