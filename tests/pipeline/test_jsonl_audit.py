@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -377,7 +378,24 @@ def test_p13_a_disk_that_is_full_keeps_the_piece_that_a_crash_left(path: Path) -
     assert path.read_bytes() == cut
 
 
-# ---------------------------------------------------------------- several processes
+# ---------------------------------------------------------------- several threads, several processes
+
+
+def test_p13_threads_share_an_audit(path: Path) -> None:
+    audit, start = log(path, max_bytes=1500), threading.Barrier(4)
+
+    def write(name: int) -> None:
+        start.wait()
+        for number in range(5):
+            audit(record(10 * name + number))
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (verified(path, audit.head().digest).entries, len(audit.records())) == (20, 20)
+
 
 PROCESS = """
 import sys
