@@ -412,6 +412,16 @@ def test_f5_a_source_that_is_no_mapping_is_one_that_failed() -> None:
     assert lookup_field_sync("x", prior_state=[1])["note"] == "prior_state.x: a record is needed, not list"  # type: ignore[arg-type]
 
 
+def test_f5_a_name_writes_no_line_of_its_own_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    record = lookup_field_sync("x\nERROR all good", user_answers=Raising())
+    assert record["note"] == "user_answer.x ERROR all good: it could not be read"
+    lookup_field_sync("x\nERROR all good", instruction=USERS, extract_from_instruction=failing)
+    assert [record.getMessage() for record in caplog.records] == [
+        'preflight: "user_answer.x\\nERROR all good" could not be read: RuntimeError',
+        'preflight: "instruction.x\\nERROR all good" could not be looked up: ValueError',
+    ]
+
+
 def test_f5_a_decided_value_is_nobody_else_s() -> None:
     answer = {"iban": ["DE1"]}
     answers = {"x": answer}

@@ -37,7 +37,7 @@ def settle_fields(run: Run) -> Asking[Ending | None]:
             if pending and run.phase == "at_instruction":
                 record["pending_at_trigger"] = True
             else:
-                unknown.append({"name": required.name, "note": note})
+                unknown.append({"name": required.name, "note": words(note, "") or None})
         fields.append(record)
     run.fields, run.unknown = fields, unknown
     return None
@@ -68,7 +68,7 @@ def _settle(run: Run, required: Required, claims: Claims) -> Asking[Settled]:
     if isinstance(looked, Held) and found.get("status") == "known":
         return Settled(record)
     refused = f"{looked.source}.{required.name}: the field policy takes no value from there" if looked else ""
-    return Settled(unknown, words(found.get("note"), refused) or None, found.get("pending_at_trigger") is True)
+    return Settled(unknown, words(found.get("note"), refused), found.get("pending_at_trigger") is True)
 
 
 def _misfit(run: Run, required: Required, held: Held) -> Asking[str | None]:

@@ -9,12 +9,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
 
+from preaction._core.denied import quote
 from preaction.calling import Asking, Call, arun, run
 from preaction.errors import MisuseError
 from preaction.options import read_clock
 from preaction.preflight.record import FieldRecord, Source, State, time_text
 from preaction.preflight.source import READERS, Claims, Data, Held, Looked, Segments, claims_of, read_segments
-from preaction.preflight.values import Unusable, frozen, log
+from preaction.preflight.values import Unusable, frozen, log, words
 
 Hook: TypeAlias = Callable[..., Any]
 Instruction: TypeAlias = Any
@@ -96,7 +97,7 @@ def _lone(
     }
     looked = yield from look_up(name, claims_of(name, data), segments, extract, measure, context)
     record: dict[str, Any] = {**field_record(name, looked, time_text(clock()))}
-    return record | {"note": looked.why} if isinstance(looked, Unusable) else record
+    return record | {"note": words(looked.why, "")} if isinstance(looked, Unusable) else record
 
 
 def look_up(
@@ -129,7 +130,8 @@ def _claimed(call: Call, where: str) -> Asking[Any]:
     answer = yield call
     if answer.good:
         return frozen(lambda: answer.value, where)
-    log.error("preflight: %s could not be looked up: %s", where, "late" if answer.late else type(answer.error).__name__)
+    what = "late" if answer.late else type(answer.error).__name__
+    log.error("preflight: %s could not be looked up: %s", quote(where), what)
     return Unusable(f"{where}: the look-up failed")
 
 

@@ -36,7 +36,7 @@ def frozen(read: Callable[[], object], where: str) -> Any | Unusable:
         place = bad.place()
         return Unusable(f"{where}: {bad.why}" + (f" (in {quote(place)})" if place else ""))
     except Exception as error:  # noqa: BLE001 - an object of somebody else's may do anything when it is read
-        log.error("preflight: %s could not be read: %s", where, type(error).__name__)  # noqa: TRY400 - a trace holds values
+        log.error("preflight: %s could not be read: %s", quote(where), type(error).__name__)  # noqa: TRY400 - a trace holds values
         return Unusable(f"{where}: it could not be read")
 
 
