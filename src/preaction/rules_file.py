@@ -20,13 +20,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from preaction._core.company import plain_address
 from preaction._core.rule import read_rule
 from preaction._core.tool_rule import EntityField, TextCheck, ToolRule
-from preaction.errors import ConfigurationError, InvalidJSON
+from preaction.errors import ConfigurationError
 from preaction.options import MAX_AGE, name_of
 from preaction.rest.origin import read_origin
 from preaction.stores import Store
 from preaction.wire.models import PackProblem
-from preaction.wire.places import PlacedError, json_marks, toml_marks
-from preaction.wire.strict_json import loads
+from preaction.wire.places import PlacedError, place_in, read_json, toml_marks
 
 MAX_BYTES: Final = 128 * 1024
 SCHEMA_ID: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -326,29 +325,11 @@ def _read_toml(text: str) -> tuple[Any, _Places]:
     try:
         return tomllib.loads(text), toml_marks(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        detail, line, column = _where(str(error))
+        detail, line, column = place_in(str(error))
         raise _at_start(f"not TOML: {detail}", line, column) from None
 
 
-def _read_json(text: str) -> tuple[Any, _Places]:
-    try:
-        return loads(text), json_marks(text)
-    except InvalidJSON as error:
-        detail, line, column = _where(str(error))
-        if "repeated" in detail:
-            marks = json_marks(text)
-            problems = [marks.at(offset, f"the key {key[:80]!r} is repeated") for key, offset in marks.repeated]
-            raise PlacedError(problems) from None
-        raise _at_start(detail, line, column) from None
-
-
-_READERS: Final = {".yaml": _read_yaml, ".yml": _read_yaml, ".toml": _read_toml, ".json": _read_json}
-
-
-def _where(message: str) -> tuple[str, int, int]:
-    """A parser's message, and the place that it names at its end; the start where it names none."""
-    found = re.search(r"(?s)^(.*?) \(?at line (\d+),? column (\d+)\)?$", message)
-    return (found[1], int(found[2]), max(1, int(found[3]))) if found else (message, 1, 1)
+_READERS: Final = {".yaml": _read_yaml, ".yml": _read_yaml, ".toml": _read_toml, ".json": read_json}
 
 
 def _validated(content: object, places: _Places) -> RulesInFile:

@@ -196,9 +196,10 @@ def test_a_session_needs_a_store(rules: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "stdin:1:1: "),
+        ("", "stdin:1:1: not strict JSON: "),
+        ('{"tool": "a",\n "arguments": {"a": 01}}', "stdin:2:22: not strict JSON: "),
         ("[]", "stdin:1:1: an object is needed: results, tool and arguments"),
-        ('{"tool": "a", "tool": "b", "arguments": {}}', "stdin:1:1: "),
+        ('{"tool": "a", "tool": "b", "arguments": {}}', "stdin:1:15: the key 'tool' is repeated"),
         (
             '{"tool": "a",\n "args": {}, "arguments": {}}',
             "stdin:2:2: unknown key 'args'; there are results, tool, arguments",

@@ -8,13 +8,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from preaction.errors import ConfigurationError, InvalidJSON
+from preaction.errors import ConfigurationError
 from preaction.results import read_result
 from preaction.wire.models import Decision, OutputCheck, PackProblem
-from preaction.wire.places import Marks, PlacedError, json_marks
-from preaction.wire.strict_json import loads
+from preaction.wire.places import Marks, PlacedError, read_json
+from preaction.wire.strict_json import MAX_BYTES
 
-MAX_BYTES: Final = 4 * 1024 * 1024
 _KEYS: Final = ("results", "tool", "arguments")
 
 
@@ -35,12 +34,7 @@ def read_call(path: Path) -> CallFile:
     `{"results": […], "tool": name, "arguments": {…}}`; a result is a decision or an output check, bare or as a runtime
     hands it over. `PlacedError` with line and column of each error; `ConfigurationError` for a file that isn't there.
     """
-    text = _text(path)
-    try:
-        content: Any = loads(text)
-    except InvalidJSON as error:
-        raise PlacedError([PackProblem(line=1, column=1, detail=str(error))]) from None
-    marks = json_marks(text)
+    content, marks = read_json(_text(path))
     problems = [*_shape(content, marks)]
     if problems:
         raise PlacedError(problems)

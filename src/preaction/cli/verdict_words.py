@@ -33,7 +33,7 @@ WHAT_TO_DO: Final[Mapping[Code, str]] = {
     "subject_unclear": "name exactly one decided company in the subject line, without control characters",
     "stale": "get a new decision on fresh evidence",
     "clock_skew": "set the clocks of this machine and of the authority",
-    "verify_failed": "look at the authority: it gave no usable answer",
+    "verify_failed": "look at the authority: it gave no usable answer, or doesn't know this decision",
     "receipt_invalid": "get a new decision: this one was revoked, superseded or altered, or never made",
     "replay_mismatch": "get a new decision; if it stays so, tell the operator of the authority",
     "release_not_allowed": "get a new decision, or add the release to 'releases'",

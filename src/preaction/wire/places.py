@@ -8,10 +8,11 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from preaction.errors import ConfigurationError
+from preaction.errors import ConfigurationError, InvalidJSON
 from preaction.wire.models import PackProblem
+from preaction.wire.strict_json import loads
 
 MAX_PROBLEMS: Final = 100
 
@@ -49,6 +50,25 @@ class Marks:
         while exact not in self.values and exact:
             exact = exact[:-1]
         return self.at(self.values.get(exact, 0), detail)
+
+
+def read_json(text: str) -> tuple[Any, Marks]:
+    """The data of a strict JSON text and its places, or `PlacedError`."""
+    try:
+        return loads(text), json_marks(text)
+    except InvalidJSON as error:
+        detail, line, column = place_in(str(error))
+        if "repeated" in detail:
+            marks = json_marks(text)
+            problems = [marks.at(offset, f"the key {key[:80]!r} is repeated") for key, offset in marks.repeated]
+            raise PlacedError(problems) from None
+        raise PlacedError([PackProblem(line=line, column=column, detail=detail)]) from None
+
+
+def place_in(message: str) -> tuple[str, int, int]:
+    """A parser's message, and the place that it names at its end; the start where it names none."""
+    found = re.search(r"(?s)^(.*?) \(?at line (\d+),? column (\d+)\)?$", message)
+    return (found[1], int(found[2]), max(1, int(found[3]))) if found else (message, 1, 1)
 
 
 def json_marks(text: str) -> Marks:
