@@ -139,6 +139,13 @@ def test_what_cannot_be_looked_at_is_one_line(rules: Path, words: list[str], say
     assert err.startswith(says)
 
 
+def test_an_mcp_server_needs_the_sdk(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.delitem(sys.modules, "preaction.lint.mcp_listing", raising=False)
+    said = "preaction: --mcp needs more packages: pip install 'preaction[proxy]'\n"
+    assert run("gate.yaml", "--mcp", "python server.py") == (2, "", said)
+
+
 def test_a_file_that_cannot_be_right_names_each_place(rules: Path) -> None:
     seeded(rules, ("fields: [ticket_id, text]", "feilds: [ticket_id, text]"))
     code, out, err = run("gate.yaml")

@@ -51,6 +51,9 @@ def acting(outcomes: str) -> str:
     return WRITES.replace("writes: billing-team-reply", f"outcomes: [{outcomes}]").replace(CHECKED, named)
 
 
+UNNAMED = acting("refund-due").replace(", output: billing-team-reply", "")
+
+
 def also(*entries: dict[str, Any]) -> dict[str, Any]:
     return {**LISTED, **{entry["name"]: entry for entry in entries}}
 
@@ -74,7 +77,7 @@ SEEDS = [
     Seed("text-not-checked", REPLY, "fields: [ticket_id, body, cc, subject]", "cc, |subject]"),
     Seed("recipient-not-listed", REPLY, "fields: [ticket_id, body, cc, to]", "cc, |to]"),
     Seed("recipients-unlimited", "    recipients_at: [desk.example]\n", "", "|helpdesk_reply:"),
-    Seed("output-not-named", NOTE, f"{NOTE}\n    output_check: {{fields: [text]}}", "output_check: |{fields: [text]}"),
+    Seed("output-not-named", WRITES, UNNAMED, "output_check: |{fields: [body]}"),
     Seed("shared-domain", "[desk.example]", "[desk.example, gmail.com]", "|gmail.com"),
     Seed("shared-domain", "[desk.example]", "[co.uk]", "|co.uk"),
     Seed("not-enforced", "tools:", "mode: observe\ntools:", "mode: |observe"),
@@ -203,3 +206,30 @@ def test_a_mistake_alone_is_found_alone(seed: Seed, desk: tuple[str, Felspar], t
 
 def test_every_code_has_a_mistake() -> None:
     assert {seed.code for seed in SEEDS} == set(CODES)
+
+
+def test_an_output_that_is_not_named_must_be_one_with_these_fields(desk: tuple[str, Felspar], tmp_path: Path) -> None:
+    text = RULES.format(origin=desk[0]).replace(NOTE, f"{NOTE}\n    output_check: {{fields: [text]}}")
+    found = looked_at(tmp_path / "gate.yaml", text, desk[1], LISTED).findings
+    assert [each.code for each in found] == ["output-not-named", "checked-fields-differ"]
+
+
+def test_of_several_accepted_releases_each_is_named(desk: tuple[str, Felspar], tmp_path: Path) -> None:
+    text = RULES.format(origin=desk[0]).replace("tools:", f"releases: ['{FIRST}', '{CURRENT}']\ntools:")
+    text = text.replace("writes: billing-team-reply", "writes: none")
+    report = looked_at(tmp_path / "gate.yaml", text, desk[1], LISTED)
+    assert report.releases == [FIRST, CURRENT]
+    assert [each.problem for each in report.findings] == [
+        f'the job of release "{release}" has no output "none"' for release in (FIRST, CURRENT)
+    ]
+
+
+@pytest.mark.parametrize("name", ["../jobs", "a/b", "."])
+def test_a_name_that_cannot_be_asked_for_is_not_there(name: str, desk: tuple[str, Felspar], tmp_path: Path) -> None:
+    text = RULES.format(origin=desk[0])
+    for changed, code in (
+        (text.replace("job: triage-ticket", f"job: {name}"), "unknown-job"),
+        (text.replace("tools:", f"releases: ['{name}', '{CURRENT}']\ntools:"), "unknown-release"),
+    ):
+        found = looked_at(tmp_path / "gate.yaml", changed, desk[1], LISTED).findings
+        assert [each.code for each in found] == [code]

@@ -5,14 +5,25 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from preaction._core.paths import parse_path
+from preaction._core.rule import read_rule
 from preaction.errors import ConfigurationError
-from preaction.lint.against_tools import looks_like_acting
+from preaction.lint.against_tools import looks_like_acting, notes_against_tools
+from preaction.lint.notes import CODES
 from preaction.lint.shapes import at, types_of
 from preaction.lint.tools import Tool, listed_tool, load_tools, schema_of
+from preaction.rules_file import RulesInFile
 
+WORDS = st.sampled_from(
+    [
+        *("type", "properties", "items", "anyOf", "allOf", "$ref", "enum", "const", "required", "default", "format"),
+        *("additionalProperties", "readOnlyHint", "a", "b", "c", "d"),
+    ]
+)
 ACTING = [
     "helpdesk__reply",
     "sendEmail",
@@ -116,6 +127,40 @@ def test_a_type_without_a_schema_may_hold_anything() -> None:
     send.__annotations__["body"] = "OnlyATypeCheckerKnows"
     assert set(schema_of(send)["properties"]) == {"body", "context", "thread"}
     assert schema_of(type) == {}, "it tells no signature"
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["string", "object", "array", "#", "#/properties/a", "a"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+RULE = {
+    "outcomes": ["go"],
+    "entity": {"field": "a"},
+    "fields": ["a", "b[].a", "items.*", "c"],
+    "output_check": {"fields": ["c"], "output": "o"},
+    "fixed": {"d": 1},
+    "null_only": ["e"],
+}
+
+
+@given(schema=st.dictionaries(WORDS, JSON, max_size=4), hints=JSON)
+def test_whatever_a_server_lists_is_looked_at_without_an_error(schema: dict[str, Any], hints: Any) -> None:
+    tool = listed_tool({"name": "send", "inputSchema": schema, "annotations": hints})
+    file = RulesInFile.model_validate({"job": "j", "tools": {"send": RULE}})
+    rules = {name: read_rule(name, rule) for name, rule in file.tools.items()}
+    for note in notes_against_tools(file, rules, [tool], ()):
+        assert note.code in CODES
+
+
+def test_a_schema_that_refers_to_itself_everywhere_ends() -> None:
+    root: dict[str, Any] = {"anyOf": [{"$ref": "#"}] * 50, "properties": {"a": {"$ref": "#"}}, "items": {"$ref": "#"}}
+    root["allOf"] = root["anyOf"]
+    assert types_of(root, root) == frozenset()
+    assert at(parse_path("a.a.a[].a", ""), root) is not None
 
 
 # ---------------------------------------------------------------- where functions are

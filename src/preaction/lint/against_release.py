@@ -33,7 +33,7 @@ def ask(felspar: Felspar, given: RulesInFile) -> tuple[Released | None, list[Not
     try:
         current = _described(felspar, given.job, None)
     except AuthorityError as error:
-        if error.status != 404:
+        if not _is_none(error):
             raise
         jobs = [str(each["job"]) for each in felspar.list_jobs()]
         why = f"the authority has no job {quote(given.job)} that this key may use"
@@ -46,12 +46,17 @@ def ask(felspar: Felspar, given: RulesInFile) -> tuple[Released | None, list[Not
             found = current if release == current.release else _described(felspar, given.job, release)
             accepted.append(found)
         except AuthorityError as error:
-            if error.status != 404:
+            if not _is_none(error):
                 raise
             why = f"the job has no release {quote(release)}"
             remedy = instead(release, [current.release], "take it out")
             notes.append(Note("unknown-release", ("releases", index), why, remedy))
     return Released(current.release, accepted), notes
+
+
+def _is_none(error: AuthorityError) -> bool:
+    """Whether the authority has no such thing, or the name can't be one of anything."""
+    return error.status == 404 or error.kind == "invalid_id"
 
 
 def _described(felspar: Felspar, job: str, release: str | None) -> JobDescription:
@@ -109,13 +114,17 @@ def _output(
 def _of_text(rule: Rule, output: Output | None, place: tuple[str, ...], named: str) -> Iterator[Note]:
     """The digest of a check covers exactly the output's own fields: with others none can ever match."""
     checked = {path.text for path in rule.texts}
-    if not checked or output is None or not output.fields or checked == {*output.fields}:
+    if not checked or output is None or _checks(output, checked):
         return
     why = (
         f"the output {quote(output.id)}{named} is checked by its fields {listed(output.fields)}, not {listed(checked)}"
     )
     remedy = f"set output_check.fields to {listed(output.fields)}, and name the tool's fields so"
     yield Note("checked-fields-differ", (*place, "output_check", "fields"), why, remedy)
+
+
+def _checks(output: Output, fields: Collection[str]) -> bool:
+    return not output.fields or {*output.fields} == {*fields}
 
 
 def _of_outcomes_text(rule: Rule, job: JobDescription, place: tuple[str, ...], named: str) -> Iterator[Note]:
@@ -128,6 +137,8 @@ def _of_outcomes_text(rule: Rule, job: JobDescription, place: tuple[str, ...], n
             yield from _output(rule.output, known, (), path, named)
             return
         yield from _of_text(rule, known[rule.output], place, named)
+    else:
+        yield from _of_any_text(rule, job, place, named)
     without = [each.id for each in deciding if not each.outputs or (rule.output and rule.output not in each.outputs)]
     if not without:
         return
@@ -138,6 +149,17 @@ def _of_outcomes_text(rule: Rule, job: JobDescription, place: tuple[str, ...], n
     else:
         why = f"{listed(without)}{named} doesn't list {what}, so under it no text can have been checked"
         yield Note("text-seldom-checked", path[:-1], why, "have the pack list it, or take the outcome out")
+
+
+def _of_any_text(rule: Rule, job: JobDescription, place: tuple[str, ...], named: str) -> Iterator[Note]:
+    """A rule with outcomes that names no output takes any of the outcome's, if it has just these fields."""
+    ids = {name for each in job.outcomes if each.id in (rule.source.outcomes or ()) for name in each.outputs}
+    outputs = [each for each in job.outputs if each.id in ids]
+    checked = {path.text for path in rule.texts}
+    if outputs and not any(_checks(each, checked) for each in outputs):
+        why = f"none of the outputs {listed(ids)}{named} is checked by the fields {listed(checked)}"
+        remedy = "set output_check.fields to those of an output, and name the tool's fields so"
+        yield Note("checked-fields-differ", (*place, "output_check", "fields"), why, remedy)
 
 
 def _of_case(tool: str, rule: Rule, given: RulesInFile, job: JobDescription) -> Iterator[Note]:
@@ -153,7 +175,7 @@ def _of_case(tool: str, rule: Rule, given: RulesInFile, job: JobDescription) -> 
 
 
 def _takes_recipients(rule: Rule) -> bool:
-    fields = {parse_path(name, "fields").steps for name in rule.source.fields}
+    fields = {parse_path(name, "fields").steps for name in (*rule.source.fields, *rule.source.fixed)}
     return any(path.steps in fields for path in rule.recipients)
 
 

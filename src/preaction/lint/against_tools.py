@@ -157,13 +157,18 @@ def _fixed(rule: Rule, tool: Tool, place: tuple[str, str], names: Collection[str
         if schema is None:
             so = f", so {quote(value)} is fixed nowhere"
             yield _absent("fixed-not-in-tool", where, path, names, so), path.text
-        elif not (fits(schema, value, tool.schema) and _among(schema, value, tool)):
+        elif not _takes(schema, value, tool):
             why = f"the tool doesn't take {quote(value)} in {quote(path.text)}"
             yield Note("fixed-not-taken", where, why, "fix it to a value that the tool's schema allows"), path.text
 
 
-def _among(schema: Mapping[str, Any], value: object, tool: Tool) -> bool:
-    """Whether no list of values rules `value` out; of alternatives one is enough."""
+def _takes(schema: Mapping[str, Any], value: object, tool: Tool) -> bool:
+    """Whether neither types nor lists of values rule `value` out; of alternatives one is enough."""
+    try:
+        if not fits(schema, value, tool.schema):
+            return False
+    except (RecursionError, TypeError, AttributeError):  # no JSON Schema, so nothing is known of it
+        return True
     lists = [each["enum"] for each in branches(schema, tool.schema) if isinstance(each.get("enum"), list)]
     return not lists or any(value in values for values in lists)
 

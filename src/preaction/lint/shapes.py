@@ -1,29 +1,36 @@
 """4 · What a tool's JSON Schema says about one field. What it doesn't say is not known."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from preaction._core.call import MAX_DEPTH, fold
+from preaction._core.call import fold
 from preaction._core.paths import Path
 
 Schema: TypeAlias = Mapping[str, Any]
 
+_PARTS: Final = ("anyOf", "oneOf", "allOf")
 
-def branches(schema: object, root: Schema, depth: int = 0) -> Iterator[Schema]:
-    """The schema itself, and those that it refers to or is composed of."""
-    if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
-        return
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith("#/"):
-        found: Any = root
-        for part in reference[2:].split("/"):
-            found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-        yield from branches(found, root, depth + 1)
-    yield schema
-    for word in ("anyOf", "oneOf", "allOf"):
-        parts = schema.get(word)
-        for part in parts if isinstance(parts, list) else ():
-            yield from branches(part, root, depth + 1)
+
+def branches(schema: object, root: Schema) -> Iterator[Schema]:
+    """The schema itself, and those that it refers to or is composed of, each once however they refer to each other."""
+    seen: set[int] = set()
+    left: list[object] = [schema]
+    while left:
+        each = left.pop()
+        if not isinstance(each, Mapping) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        left += [part for word in _PARTS if isinstance(parts := each.get(word), list) for part in parts]
+        if isinstance(reference := each.get("$ref"), str) and reference.startswith("#"):
+            left.append(_referred(reference, root))
+
+
+def _referred(reference: str, root: Schema) -> object:
+    found: object = root
+    for part in reference.split("/")[1:]:
+        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
+    return found
 
 
 def fields_of(schema: object, root: Schema) -> tuple[dict[str, Any], bool]:
@@ -58,14 +65,15 @@ def types_of(schema: Schema, root: Schema) -> frozenset[str]:
     found: set[str] = set()
     for each in branches(schema, root):
         named = each.get("type")
-        found |= {named} if isinstance(named, str) else {*named} if isinstance(named, list) else set()
+        listed = named if isinstance(named, list) else [named]
+        found |= {name for name in listed if isinstance(name, str)}
         if "enum" in each or "const" in each:
             values = each["enum"] if isinstance(each.get("enum"), list) else [each.get("const")]
             found |= {_NAMES.get(type(value), "object") for value in values}
     return frozenset(found - {"null"})
 
 
-_NAMES: dict[type, str] = {
+_NAMES: Final[dict[type, str]] = {
     str: "string",
     bool: "boolean",
     int: "integer",
