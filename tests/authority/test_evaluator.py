@@ -23,6 +23,7 @@ from preaction.authority import LocalAuthority
 from preaction.authority.expressions import evaluator
 from preaction.authority.expressions.conditions import Condition, Dialect, may_take_long
 from preaction.authority.expressions.patterns import Pattern
+from preaction.authority.expressions.schemas import Validator
 from preaction.authority.packs.outputs import check_content, ready_output, ready_rule
 from preaction.authority.packs.pack import OutputKind, OutputRule
 
@@ -219,6 +220,16 @@ def test_a_large_text_has_the_same_spans_as_a_small_one() -> None:
     assert (pattern.found_in(text), pattern.found_in(LARGE), pattern.found_in("b")) == (True, False, True)
 
 
+def test_the_pattern_of_a_fact_is_bounded_like_one_of_a_rule(impatient: None) -> None:
+    schema = {"type": "object", "properties": {"notes": {"type": "array", "items": {"type": "string"}}}}
+    schema["properties"]["notes"]["items"]["pattern"] = "(a?){1000}" * 8 + "b"  # type: ignore[index]
+    began = time.monotonic()
+    found = list(Validator(schema).errors({"notes": [LARGE, "ab"]}))
+    assert found == [(["notes", 0], "the value takes too long to be matched with the pattern")]
+    assert time.monotonic() - began < 10
+    assert [each[0] for each in Validator(schema).errors({"notes": ["b", "a", 7]})] == [["notes", 1], ["notes", 2]]
+
+
 # ---------------------------------------------------------------- a whole server
 
 HOSTILE_PACK = HELPDESK.replace(
@@ -253,15 +264,16 @@ def test_where_it_can_not_be_started_a_server_goes_on(monkeypatch: pytest.Monkey
 class Held:
     """An evaluator that answers when it is let."""
 
+    expected = False
+    answer: tuple[bool, Any] = (True, True)
+
     def __init__(self) -> None:
         self.asked, self.may_answer = threading.Event(), threading.Event()
-
-    expected = False
 
     def ask(self, _question: object) -> tuple[bool, Any]:
         self.asked.set()
         assert self.may_answer.wait(30)
-        return True, True
+        return self.answer
 
 
 @pytest.fixture
@@ -293,6 +305,28 @@ def test_while_a_replay_waits_for_it_a_server_answers_others(
         assert http.get("/healthz").status_code == 200
         held.may_answer.set()
         assert replay.result().json()["valid"] is True
+
+
+def test_while_a_fact_is_matched_a_server_answers_others(held: Held) -> None:
+    held.answer = False, None
+    pack = HELPDESK.replace("enum: [billing, outage, other]", "pattern: '(a?){1000}b'")
+    with (
+        LocalAuthority.from_pack(pack) as authority,
+        authority.serve() as served,
+        httpx.Client(base_url=served.origin, trust_env=False, timeout=30) as http,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        headers = {"Authorization": f"Bearer {authority.agent_key}"}
+        body = {"entity_id": "HC-1", "evidence": evidence(topic=LARGE)}
+        decide = pool.submit(http.post, "/v0/jobs/triage-ticket/decisions", json=body, headers=headers)
+        assert held.asked.wait(30)
+        assert http.get("/healthz").status_code == 200
+        held.may_answer.set()
+        refused = decide.result()
+    assert (refused.status_code, [each["pointer"] for each in refused.json()["errors"]]) == (
+        422,
+        ["/evidence/topic/value"],
+    )
 
 
 async def test_while_a_replay_waits_for_it_an_event_loop_goes_on(

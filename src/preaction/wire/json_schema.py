@@ -9,8 +9,11 @@ from typing import Any
 import jsonschema_rs
 
 
-def validator_of(schema: Mapping[str, Any]) -> Any:
-    """A validator of `jsonschema_rs`; `ValueError` for what is no usable schema."""
+def validator_of(schema: Mapping[str, Any], keywords: Mapping[str, type] | None = None) -> Any:
+    """A validator of `jsonschema_rs`; `ValueError` for what is no usable schema.
+
+    `keywords` are classes of its protocol, each in place of the keyword of that name.
+    """
     try:
         return jsonschema_rs.Draft202012Validator(
             dict(schema),
@@ -18,6 +21,7 @@ def validator_of(schema: Mapping[str, Any]) -> Any:
             validate_formats=True,
             pattern_options=jsonschema_rs.RegexOptions(),
             mask="the value",
+            keywords=dict(keywords or {}),
         )
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, TypeError) as error:
         raise ValueError(getattr(error, "message", None) or type(error).__name__) from None

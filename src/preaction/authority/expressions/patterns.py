@@ -32,7 +32,7 @@ class Pattern:
     """
 
     def __init__(self, source: str) -> None:
-        self._source = source
+        self.source = source
         self._patience = Patience()
         try:
             self._compiled: Any = re2.compile(source, _OPTIONS)
@@ -66,5 +66,5 @@ class Pattern:
         return len(text) * int(self._compiled.programsize) <= _SHORT
 
     def _asked(self, text: str, most: int) -> list[list[int]] | None:
-        answer: list[list[int]] | None = self._patience.ask({"pattern": self._source, "text": text, "most": most})
+        answer: list[list[int]] | None = self._patience.ask({"pattern": self.source, "text": text, "most": most})
         return answer

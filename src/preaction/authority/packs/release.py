@@ -185,7 +185,7 @@ class _Compiler:
             try:
                 ready[name] = Validator(schema)
             except SchemaError as error:
-                self._problem((*at, name), str(error))
+                self._problem((*at, name, *error.place), str(error))
         return ready
 
     def _outcomes(self, job: Job, at: Path) -> tuple[ReadyOutcome, ...]:
