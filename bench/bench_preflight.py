@@ -60,7 +60,7 @@ def bare() -> object:
     return ANSWERS.get("amount")
 
 
-def seconds(one: Callable[[], object], times: int = 10, rounds: int = 150) -> float:
+def seconds(one: Callable[[], object], times: int = 10, rounds: int = 400) -> float:
     """For one call, in the best of some rounds: what else the machine does only ever adds."""
     found = []
     for _ in range(rounds):
@@ -71,7 +71,7 @@ def seconds(one: Callable[[], object], times: int = 10, rounds: int = 150) -> fl
     return min(found)
 
 
-async def in_a_loop(times: int = 10, rounds: int = 150, **given: Any) -> float:
+async def in_a_loop(times: int = 10, rounds: int = 400, **given: Any) -> float:
     """The same for a look-up that is awaited."""
     found = []
     for _ in range(rounds):
