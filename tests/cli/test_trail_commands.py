@@ -1,8 +1,11 @@
 """`preaction explain`, `replay`, `backtest` and `report` over a trail; and the page that shows what they print."""
 
 import json
+import os
+import pty
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from typer.testing import CliRunner
 
 from audit.test_trail import audited
 from core.test_record import SCENES
-from docs.pages import ROOT, run_page
+from docs.pages import BIN, ROOT, run_page
 from kit import REPLY, SESSION, decided, helpdesk, reply
 from preaction.cli.app import app
 from preaction.cli.verdict_words import verdict_json
@@ -160,3 +163,100 @@ def test_replay_ends_with_its_own_code(trail: Path) -> None:
     assert command("replay", trail, "--id", last["id"])[0] == 2
     assert command("replay", trail, "--id", "none")[0] == 2
     assert command("replay", input="{}")[0] == 2
+
+
+# ---------------------------------------------------------------- backtest
+
+RULES = {
+    "job": "triage-ticket",
+    "tools": {REPLY: {"writes": "billing-team-reply", "entity": {"field": "ticketId"}, "fields": ["ticketId", "body"]}},
+    "unlisted": "deny",
+}
+PACK = ROOT / "examples" / "helpdesk" / "pack.yaml"
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    path = tmp_path / "next.json"
+    path.write_text(json.dumps(RULES))
+    return path
+
+
+def test_backtest_names_each_call_that_is_changed_and_counts_the_rest(trail: Path, rules: Path) -> None:
+    written = trail_of(trail, "allowed", "output_check_failed", "stale", "field_not_allowed", "allowed for a company")
+    code, out, err = command("backtest", trail, "--rules", rules)
+    assert (code, err) == (1, "")
+    assert re.sub(r"in [0-9.]+ s", "in … s", out).splitlines() == [
+        "now allowed: helpdesk__reply on HC-1201 at 2026-11-30T09:00:00Z: allowed, was output_check_failed; "
+        + written[1]["id"],
+        "5 calls judged by next.json in … s",
+        "  now allowed   1",
+        "  now denied    0",
+        "  still allowed 1",
+        "  still denied  2",
+        "  can't be told 1",
+        "  output_check_failed -> allowed: 1",
+        "  can't be told, it was recorded for another job than 'triage-ticket': 1",
+    ]
+    *changed, summary = map(json.loads, command("backtest", trail, "--rules", rules, "--json")[1].splitlines())
+    assert [(line["id"], line["became"], line["before"], line["now"]) for line in changed] == [
+        (written[1]["id"], "now allowed", "output_check_failed", "allowed")
+    ]
+    assert (summary["calls"], sum(summary["became"].values())) == (5, 5)
+    assert summary["cannotBeTold"][0]["calls"] == 1
+
+
+def test_backtest_is_quiet_when_nothing_changes(trail: Path, rules: Path) -> None:
+    trail_of(trail, "allowed", "stale")
+    code, out, _ = command("backtest", trail, "--rules", rules)
+    assert code == 0
+    assert "still allowed 1\n" in out
+
+
+def test_backtest_by_a_pack_goes_by_what_it_lets_an_outcome_do(trail: Path, rules: Path, tmp_path: Path) -> None:
+    (record,) = trail_of(trail, "allowed")
+    assert command("backtest", trail, "--rules", rules, "--pack", PACK)[0] == 0
+    before, _, after = PACK.read_text("utf-8").rpartition("outputs: [billing-team-reply]")  # of billing-question
+    pack = tmp_path / "pack.yaml"
+    pack.write_text(f"{before}outputs: []{after}")
+    code, out, _ = command("backtest", trail, "--rules", rules, "--pack", pack)
+    assert code == 1
+    assert out.startswith(
+        "now denied: helpdesk__reply on HC-1201 at 2026-11-30T09:00:00Z: outcome_not_allowed, was allowed; "
+        + record["id"]
+    )
+
+
+def test_backtest_says_what_it_cannot_read(trail: Path, rules: Path, tmp_path: Path) -> None:
+    trail_of(trail, "allowed")
+    (tmp_path / "bad.json").write_text('{"job": "triage-ticket", "tools": {"t": {}}}')
+    assert re.fullmatch(
+        r".*bad\.json:1:\d+: 'fields' is needed\n", command("backtest", trail, "--rules", tmp_path / "bad.json")[2]
+    )
+    rules.write_text(json.dumps({**RULES, "job": "other"}))
+    code, _, err = command("backtest", trail, "--rules", rules, "--pack", PACK)
+    assert (code, err) == (2, "preaction: pack.yaml has no job other, which the rules go by\n")
+    assert command("backtest", "--rules", rules, "-", input="")[0] == 2
+    assert command("backtest", tmp_path / "none", "--rules", rules)[0] == 2
+
+
+def test_backtest_shows_its_progress_on_a_terminal_and_nowhere_else(trail: Path, rules: Path) -> None:
+    trail_of(trail, *["allowed"] * 3)
+    ours, theirs = pty.openpty()
+    run = [str(BIN / "preaction"), "backtest", str(trail), "--rules", str(rules)]
+    done = subprocess.run(run, stdout=subprocess.PIPE, stderr=theirs, check=False, timeout=60, env={"TERM": "xterm"})
+    os.close(theirs)
+    seen = os.read(ours, 1 << 16)
+    os.close(ours)
+    assert b"calls" in seen
+    assert done.stdout.startswith(b"3 calls judged by next.json in ")
+
+
+@pytest.mark.long
+def test_ten_thousand_calls_are_judged_in_less_than_a_minute(trail: Path, rules: Path) -> None:
+    names = [name for name, scene in SCENES.items() if scene()[2] == REPLY]
+    lines = [json.dumps(record) + "\n" for record in trail_of(trail, *names)]
+    trail.write_text("".join((lines * 10_000)[:10_000]))
+    summary = json.loads(command("backtest", trail, "--rules", rules, "--json")[1].splitlines()[-1])
+    assert summary["calls"] == 10_000
+    assert summary["seconds"] < 60

@@ -7,7 +7,7 @@ Nothing is stored or fetched here; `vectors/README.md` names every field.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -194,10 +194,14 @@ def _decision(value: object) -> Decision | None:
 
 def _made(kind: Callable[..., T], value: object, **readers: Callable[[Any], object]) -> T:
     """A `kind` from an object with exactly its fields, each read by its reader or of the type that it declares."""
-    hints = _hints(kind)
-    given = _object(value, {to_camel(name) for name in hints})
-    parts = {name: readers.get(name, partial(_typed, hint))(given[to_camel(name)]) for name, hint in hints.items()}
-    return kind(**parts)
+    fields = _fields(kind)
+    given = _object(value, {camel for _, camel, _ in fields})
+    return kind(
+        **{
+            name: readers[name](given[camel]) if name in readers else _typed(hint, given[camel])
+            for name, camel, hint in fields
+        }
+    )
 
 
 def _typed(hint: Any, value: object) -> object:
@@ -213,8 +217,9 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
 
 
 @cache
-def _hints(kind: Callable[..., object]) -> Mapping[str, Any]:
-    return get_type_hints(kind)
+def _fields(kind: Callable[..., object]) -> Sequence[tuple[str, str, Any]]:
+    """The fields of a type: each with its name in JSON and the type that it declares."""
+    return [(name, to_camel(name), hint) for name, hint in get_type_hints(kind).items()]
 
 
 def _object(value: object, names: set[str]) -> Mapping[str, Any]:

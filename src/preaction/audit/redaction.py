@@ -43,7 +43,7 @@ class Redaction:
         self._rule = rule
         self._whole = keep is None
         self._keep = frozenset(map(fold, keep or ()))
-        self._words = frozenset(_words(rule))
+        self._words = frozenset(words_of(rule))
         self._refused = book.refused
 
     def split(self, call: Call) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -73,7 +73,7 @@ class Redaction:
     def _object(self, value: dict[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, item in value.items():
-            unknown = sum(each.startswith("?") for each in found) + 1
+            unknown = sum(map(is_unknown, found)) + 1
             found[name if self._knows(name) else f"?{unknown}"] = self._shape(item)
         return found
 
@@ -90,6 +90,18 @@ class Redaction:
             return "text with control characters" if has_control(value) else "text"
         kinds = {bool: "boolean", int: "integer", float: "number"}
         return kinds.get(type(value))
+
+
+def is_unknown(name: str) -> bool:
+    """Whether a name of a shape stands for one that the rule didn't know."""
+    return name.startswith("?")
+
+
+def has_unknown(shape: Any) -> bool:
+    """Whether a shape holds such a name, at any depth."""
+    if isinstance(shape, dict):
+        return any(is_unknown(name) or has_unknown(item) for name, item in shape.items())
+    return isinstance(shape, list) and any(map(has_unknown, shape))
 
 
 def stand_in(view: dict[str, Any], left_out: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +133,7 @@ def paths_of_case(rule: Rule, book: RuleBook) -> Iterator[Path]:
         yield rule.subject
 
 
-def _words(rule: Rule) -> Iterator[str]:
+def words_of(rule: Rule) -> Iterator[str]:
     """The names that the rule knows, folded."""
     yield from _opened(rule.opened)
     paths = [*rule.texts, *rule.recipients, rule.subject, *([] if rule.entity is None else [rule.entity])]

@@ -17,7 +17,7 @@ from preaction._core.record import Round, replay, rounds_from_json
 from preaction._core.rule import Rule, RuleBook, check_fields, check_rule
 from preaction._core.verdict import Verdict, call_digest
 from preaction.audit.record import AuditRecord
-from preaction.audit.redaction import paths_of_case, paths_of_fixed, stand_in
+from preaction.audit.redaction import has_unknown, paths_of_case, paths_of_fixed, stand_in, words_of
 from preaction.errors import ConfigurationError, InvalidJSON, RecordMismatch
 from preaction.options import read_book
 
@@ -87,10 +87,22 @@ def call_of(record: AuditRecord, book: RuleBook) -> Call:
         raise RecordMismatch("its arguments are not those of its digest")
     rule = book.rules.get(record.tool)
     if rule is not None:
+        _require_names(record, given.left_out, rule, book)
         _require(record, paths_of_fixed(rule))
         if check_rule(rule) is None and check_fields(call, rule, book.refused) is None:
             _require(record, paths_of_case(rule, book))
     return call
+
+
+def _require_names(record: AuditRecord, left_out: Mapping[str, Any], rule: Rule, book: RuleBook) -> None:
+    """A name that the recorded rule didn't know isn't kept: rules that know more names might know it."""
+    if not has_unknown(left_out):
+        return
+    own = own_book(record)
+    recorded = own.rules.get(record.tool)
+    known = set() if recorded is None else {*words_of(recorded)}
+    if not (known.issuperset(words_of(rule)) and book.refused <= own.refused):
+        raise RecordMismatch("a field that its rule didn't know is kept without its name, and these rules know others")
 
 
 def _require(record: AuditRecord, paths: Iterable[Path]) -> None:

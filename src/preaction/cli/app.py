@@ -5,6 +5,7 @@ import typer
 from preaction.cli import (
     audit_chain,
     audit_verify,
+    backtest,
     check,
     conformance,
     explain,
@@ -39,6 +40,7 @@ app.command("lint")(lint.lint)
 app.command("check")(check.check)
 app.command("explain")(explain.explain)
 app.command("replay")(replay.replay)
+app.command("backtest")(backtest.backtest)
 app.command("serve")(serve.serve)
 app.command("proxy")(proxy.proxy)
 app.command("mcp")(mcp.mcp)
