@@ -12,8 +12,9 @@ import sqlalchemy as sa
 import preaction.authority
 from authority.conftest import Place
 from preaction.authority import operators
+from preaction.authority.deciding import checks
 from preaction.authority.keys import Caller
-from preaction.authority.ledger import verdicts
+from preaction.authority.ledger import executions, verdicts
 from preaction.authority.storage.storage import Storage
 from preaction.authority.storage.tables import METADATA
 
@@ -50,6 +51,9 @@ def statements() -> dict[str, sa.Select[Any]]:
 
 
 STATEMENTS = statements()
+for module in (executions, checks):
+    for scope, jobs in {"all jobs": None, "some jobs": frozenset({"job", "other"})}.items():
+        STATEMENTS[f"{module.__name__}._seen_by_id, {scope}"] = module._seen_by_id(jobs)
 
 
 def value(column: sa.Column[Any], number: int) -> object:
