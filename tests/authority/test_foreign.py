@@ -19,17 +19,18 @@ import pytest
 import sqlalchemy as sa
 
 import preaction
-from authority.asking import REPLY, evidence
+from authority.asking import REPLY, evidence, refusal
 from authority.conftest import Clock
 from authority.console.conftest import Visitor
 from authority.packs import HELPDESK
+from authority.tampering import run
 from authority.test_verdicts import REPORT
 from preaction.authority import LocalAuthority
 from preaction.authority.console import reading
 from preaction.authority.keys import Caller
 from preaction.authority.refusal import Refused
 from preaction.authority.server.operations import OPERATIONS, Call, Run
-from preaction.authority.storage.storage import Storage
+from preaction.authority.storage.storage import CHECKS, EXECUTIONS, Storage
 
 OTHER = HELPDESK.replace("pack: helpdesk", "pack: otherdesk")
 """Another tenant's pack, with jobs and a version of the same names."""
@@ -132,9 +133,9 @@ def statements(storage: Storage, said: list[str]) -> Iterator[None]:
 
     def driven(connection: sa.Connection, text: str, values: Any) -> Any:
         said.append(text)
-        return run(connection, text, values)
+        return driver(connection, text, values)
 
-    run = storage._driven
+    driver = storage._driven
     storage._driven = driven  # type: ignore[method-assign]
     engines = {storage._database.reader, storage._database.writer}
     for engine in engines:
@@ -142,7 +143,7 @@ def statements(storage: Storage, said: list[str]) -> Iterator[None]:
     try:
         yield
     finally:
-        storage._driven = run  # type: ignore[method-assign]
+        storage._driven = driver  # type: ignore[method-assign]
         for engine in engines:
             sa.event.remove(engine, "before_cursor_execute", told)
 
@@ -234,6 +235,36 @@ def test_a_wrong_secret_takes_the_same_work_whoever_has_that_id(tenants: Tenants
 
 def test_every_operation_is_asked_about_anothers() -> None:
     assert set(ASKS) | {"list_jobs"} == set(SAME)
+
+
+# ---------------------------------------------------------------- whose it is, when somebody altered that
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+@pytest.mark.parametrize("table", [EXECUTIONS, CHECKS], ids=lambda table: table.name)
+def test_an_altered_pack_shows_it_to_nobody_else_and_hides_it_from_nobody(
+    opened: Callable[..., LocalAuthority], tenants: Tenants, table: sa.Table
+) -> None:
+    """Its own tenant is told that it was altered, whatever the column says; whom it names is told of nothing."""
+    owner, foreign = opened(OTHER), tenants.foreign
+    wanted = foreign.execution if table is EXECUTIONS else foreign.check
+    ask = LocalAuthority.verify if table is EXECUTIONS else LocalAuthority.verify_output_check
+    assert ask(owner, wanted)["valid"]
+    for pack in ("helpdesk", "nobody's"):
+        run(owner, table.update().where(table.c.id == wanted).values(pack=pack))
+        assert not ask(owner, wanted)["valid"]
+        assert refusal(ask, tenants.authority, wanted)[0] == 404
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+def test_an_altered_job_hides_an_execution_from_keys_for_some_jobs_alone(tenants: Tenants) -> None:
+    authority = tenants.authority
+    run(authority, EXECUTIONS.update().where(EXECUTIONS.c.id == tenants.own).values(job="other-job"))
+    assert authority.verify(tenants.own)["problems"] == ["record_altered"]
+    for jobs in ("triage-ticket", "other-job"):
+        with pytest.raises(Refused) as refused:
+            authority._service.verify(Caller("k", "agent", "helpdesk", frozenset({jobs})), tenants.own, {})
+        assert refused.value.status == 404
 
 
 # ---------------------------------------------------------------- the same bytes
