@@ -7,18 +7,20 @@ procedure and leaves the driver as it came.
 import asyncio
 import contextvars
 import inspect
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Generator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from preaction.options import is_async
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 MAX_THREADS: Final = 64
 """Threads for functions that block. When all of them hang, further calls are late before they began."""
@@ -82,7 +84,14 @@ def run(procedure: Asking[R]) -> R:
     with closing(procedure):
         call = _step(procedure, None)
         while isinstance(call, Call):
-            call = _step(procedure, _answer(call))
+            if call.limit_s is not None or is_async(call.function):
+                call = _Streak(procedure, call, _in_a_loop, _may_be_given_up).waited()
+                continue
+            answer = _called(call)
+            if inspect.isawaitable(answer.value):
+                call = _Streak(procedure, Call(_value, (answer.value,)), _in_a_loop, _may_be_given_up).waited()
+            else:
+                call = _step(procedure, answer)
         result: R = call.value
         return result
 
@@ -92,25 +101,109 @@ async def arun(procedure: Asking[R]) -> R:
     with closing(procedure):
         call = _step(procedure, None)
         while isinstance(call, Call):
-            call = _step(procedure, await _aanswer(call))
+            if not call.quick and _may_block(call):
+                call = await _Streak(procedure, call, _called, _may_block).awaited()
+            else:
+                call = _step(procedure, await _aanswer(call))
         result: R = call.value
         return result
 
 
-def _answer(call: Call) -> Answer:
-    if call.limit_s is None and not is_async(call.function):
-        answer = _called(call)
-        return _waited(Call(_value, (answer.value,))) if inspect.isawaitable(answer.value) else answer
-    return _waited(call)
+def _may_be_given_up(call: Call) -> bool:
+    return call.quick or call.limit_s is not None or is_async(call.function)
 
 
-def _waited(call: Call) -> Answer:
-    """In a thread of its own, so that it can be given up, and so that a loop in this thread is not in the way."""
-    future = _submit(partial(_in_a_loop, call))
-    try:
-        return future.result(call.limit_s)
-    except TimeoutError:
-        return NEVER_BEGAN if future.cancel() else LATE
+def _may_block(call: Call) -> bool:
+    return call.afunction is None and not is_async(call.function)
+
+
+class _Streak:
+    """Calls that a thread makes one after the other, while whoever drives the procedure watches their time.
+
+    To hand one call over and its answer back takes longer than most functions do, so the thread that has it goes on
+    with those that follow, as long as they are ones for a thread, and none is late before the driver looks again. When
+    one is late, the driver goes on without the thread: what that call gives is dropped, and the thread never comes to
+    the procedure again.
+    """
+
+    def __init__(
+        self, procedure: Asking[Any], call: Call, make: Callable[[Call], Answer], takes: Callable[[Call], bool]
+    ) -> None:
+        self._procedure = procedure
+        self._make = make
+        self._takes = takes
+        self._lock = threading.Lock()  # whoever steps the procedure has it
+        self._left = False
+        self._call = call
+        self._until = self._looks_at = time.monotonic() + _limit_of(call)
+        self._future: Future[Call | _Done] = _submit(self._calls)
+
+    def waited(self) -> Call | _Done:
+        """What comes after the streak. Waits in this thread."""
+        try:
+            while not self._future.done():
+                wait([self._future], self._seconds())
+                if self._is_late():
+                    return _step(self._procedure, NEVER_BEGAN if self._future.cancel() else LATE)
+            return self._future.result()
+        finally:
+            self._leave()
+
+    async def awaited(self) -> Call | _Done:
+        """What comes after the streak. Waits in an event loop."""
+        waiting = asyncio.wrap_future(self._future)
+        try:
+            while not waiting.done():
+                await asyncio.wait([waiting], timeout=self._seconds())
+                if self._is_late():
+                    return _step(self._procedure, NEVER_BEGAN if self._future.cancel() else LATE)
+            return waiting.result()
+        finally:
+            self._leave()
+
+    def _calls(self) -> "Call | _Done":
+        context = contextvars.copy_context()
+        while True:
+            call = self._call
+            answer = context.copy().run(self._make, call)
+            if inspect.isawaitable(answer.value):  # for the loop
+                return self._ended(Call(_value, (answer.value,), call.limit_s, quick=True))
+            with self._lock:
+                if self._left:
+                    return _Done(None)
+                following = _step(self._procedure, answer)
+                self._until = math.inf
+                if isinstance(following, _Done) or not self._takes(following):
+                    return following
+                until = time.monotonic() + _limit_of(following)
+                if until < self._looks_at:
+                    return following
+                self._call, self._until = following, until
+
+    def _ended(self, following: Call) -> Call:
+        with self._lock:
+            self._until = math.inf
+        return following
+
+    def _seconds(self) -> float | None:
+        with self._lock:
+            self._looks_at = self._until
+        return None if self._looks_at == math.inf else max(0.0, self._looks_at - time.monotonic())
+
+    def _is_late(self) -> bool:
+        """Whether the call that is being made is late; if so, the streak is over."""
+        with self._lock:
+            self._left = not self._future.done() and self._until <= time.monotonic()
+            return self._left
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._left = True
+        self._future.cancel()
+
+
+def _limit_of(call: Call) -> float:
+    return STUCK_S if call.limit_s is None else call.limit_s
 
 
 def _in_a_loop(call: Call) -> Answer:
@@ -124,24 +217,8 @@ def _in_a_loop(call: Call) -> Answer:
 async def _aanswer(call: Call) -> Answer:
     if call.afunction is not None:
         call = replace(call, function=call.afunction, afunction=None)
-    if call.quick or is_async(call.function):
-        answer = _called(call)
-    else:
-        answer = await _in_a_thread(call)
+    answer = _called(call)
     return await _awaited(answer.value, call.limit_s) if inspect.isawaitable(answer.value) else answer
-
-
-async def _in_a_thread(call: Call) -> Answer:
-    future = _submit(partial(_called, call))
-    waiting = asyncio.wrap_future(future)
-    try:
-        done, _ = await asyncio.wait([waiting], timeout=STUCK_S if call.limit_s is None else call.limit_s)
-    except asyncio.CancelledError:
-        future.cancel()
-        raise
-    if done:
-        return waiting.result()
-    return NEVER_BEGAN if future.cancel() else LATE
 
 
 async def _awaited(awaitable: Any, limit_s: float | None) -> Answer:
@@ -180,7 +257,7 @@ class _Pool:
     lock = threading.Lock()
 
 
-def _submit(function: Callable[[], Answer]) -> "Future[Answer]":
+def _submit(function: Callable[[], T]) -> "Future[T]":
     with _Pool.lock:
         if _Pool.executor is None:
             _Pool.executor = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="preaction-pipeline")
