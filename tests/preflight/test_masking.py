@@ -114,7 +114,8 @@ class AsyncStorage:
 
 
 @pytest.mark.parametrize(
-    ("inner", "fields"), [(object(), ["a"]), (MemoryStorage(), "to_account"), (MemoryStorage(), [1])]
+    ("inner", "fields"),
+    [(object(), ["a"]), (MemoryStorage(), "to_account"), (MemoryStorage(), [1]), (MemoryStorage(), [])],
 )
 def test_f13_what_cannot_mask_is_refused(inner: Any, fields: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"storage|fields"):

@@ -33,6 +33,8 @@ class MaskedStorage:
             raise ConfigurationError("storage: an object with persist and load is needed")
         self._inner = inner
         self._fields = tuple(map(_pointer, names_of(fields, "fields")))
+        if not self._fields:
+            raise ConfigurationError("fields: empty, so nothing would be masked")
         self.claim = claim_of(inner)
 
     def persist(self, action_key: str, record: Record) -> Any:
