@@ -136,3 +136,29 @@ def test_nobody_to_ask_is_an_error(tmp_path: Path) -> None:
     code, out, err = run("init", tmp_path / "new", stdin="")
     assert (code, out) == (2, "")
     assert err.startswith("preaction: there is nobody to ask; give --yes")
+
+
+def test_it_asks_again_for_what_cannot_be_and_before_it_overwrites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("preaction.cli.init._somebody_there", lambda: True)
+    typed = ["", "sk secret", "DESK_KEY", "", "reply to", "reply", "", "subject, bo dy", "subject, body", "-", ""]
+    code, out, err = run("init", tmp_path, stdin="\n".join([*typed, ""]))
+    assert (code, names(tmp_path)) == (0, FILES)
+    assert err.count("can't be that") == 3
+    rules = read_rules_file(tmp_path / "gate.yaml").given
+    assert (rules.agent_key_env, list(rules.tools)) == ("DESK_KEY", ["reply"])
+    assert rules.tools["reply"].fields == ("ticket_id", "subject", "body")
+    before = (tmp_path / "gate.yaml").read_text()
+    code, out, err = run("init", tmp_path, stdin="\n" * 8 + "n\n")
+    assert (code, "wrote" in out, (tmp_path / "gate.yaml").read_text()) == (2, False, before)
+    assert "there already. Overwrite? [y/N]" in err
+    code, out, _ = run("init", tmp_path, stdin="\n" * 8 + "y\n")
+    assert (code, "send_reply" in (tmp_path / "gate.yaml").read_text()) == (0, True)
+
+
+def test_somebody_who_leaves_gets_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("preaction.cli.init._somebody_there", lambda: True)
+    code, _, err = run("init", tmp_path / "new", stdin="\n")
+    assert (code, (tmp_path / "new").exists()) == (2, False)
+    assert err.endswith("\npreaction: nothing was written\n")

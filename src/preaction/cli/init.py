@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
@@ -43,9 +44,10 @@ def init(
     ask = _Asking(silent=yes)
     if outcome and (output or text_field):
         fail("preaction: --outcome is for a tool without a text to check; leave --output and --text-field out")
-    if not yes and not sys.stdin.isatty():
+    if not yes and not _somebody_there():
         fail("preaction: there is nobody to ask; give --yes, and options for what shall not be as proposed")
-    answers = _answers(ask, origin, agent_key_env, job, tool, case_field, text_field, field, output, outcome, pack)
+    with _until_left():
+        answers = _answers(ask, origin, agent_key_env, job, tool, case_field, text_field, field, output, outcome, pack)
     from preaction.cli.starter import RULES, files
 
     made = files(answers)
@@ -54,7 +56,9 @@ def init(
     there = [name for name in made if (folder / name).exists()]
     if there and not force:
         names = ", ".join(there)
-        if yes or not typer.confirm(f"{names}: there already. Overwrite?", err=True):
+        with _until_left():
+            agreed = not yes and typer.confirm(f"{names}: there already. Overwrite?", err=True)
+        if not agreed:
             fail(f"preaction: {names}: there already, and nothing was written; --force overwrites")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -67,6 +71,19 @@ def init(
     for flaw in flaws:
         say(f"look at {flaw}")
     say(f"now: python {folder / 'example.py'}")
+
+
+@contextmanager
+def _until_left() -> Iterator[None]:
+    """Around questions: who ends them gets no files."""
+    try:
+        yield
+    except typer.Abort:
+        fail("", "preaction: nothing was written")
+
+
+def _somebody_there() -> bool:
+    return sys.stdin.isatty()
 
 
 class _Asking:
