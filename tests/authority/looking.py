@@ -2,6 +2,7 @@
 
 import socket
 import sqlite3
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -65,14 +66,15 @@ class Told:
 class Web:
     """A server of bytes: it reads the head of each request, and sends what `answer` yields for it."""
 
-    def __init__(self, answer: Callable[["Web", str], Iterator[bytes]]) -> None:
+    def __init__(self, answer: Callable[["Web", str], Iterator[bytes]], tls: ssl.SSLContext | None = None) -> None:
         self.heads: list[str] = []
         self.over = threading.Event()
         self.gone = threading.Event()
         """Set when a client hung up in the middle of an answer."""
         self._answer = answer
+        self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.origin = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.origin = f"{'https' if tls else 'http'}://127.0.0.1:{self._listener.getsockname()[1]}"
 
     @property
     def targets(self) -> list[str]:
@@ -87,6 +89,11 @@ class Web:
             threading.Thread(target=self._one, args=[connection], daemon=True).start()
 
     def _one(self, connection: socket.socket) -> None:
+        if self._tls is not None:
+            try:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            except OSError:  # the client doesn't trust this server
+                return
         with closing(connection):
             head = b""
             while b"\r\n\r\n" not in head:
@@ -109,9 +116,9 @@ class Web:
 
 
 @contextmanager
-def web(answer: Callable[[Web, str], Iterator[bytes]]) -> Iterator[Web]:
-    """A running `Web`."""
-    server = Web(answer)
+def web(answer: Callable[[Web, str], Iterator[bytes]], tls: ssl.SSLContext | None = None) -> Iterator[Web]:
+    """A running `Web`, over TLS if it has a context for that."""
+    server = Web(answer, tls)
     thread = threading.Thread(target=server.serve, daemon=True)
     thread.start()
     try:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from authority.looking import LOOKED_UP, TOPIC, Told, Web, desk, response, web
+from certificates import certified
 from preaction.authority import LocalAuthority
 from preaction.authority.expressions.schemas import Validator
 from preaction.authority.facts.lookups import Lookups
@@ -133,6 +134,20 @@ def test_any_text_is_read_or_refused_with_places(tmp_path_factory: pytest.TempPa
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     with suppress(ConfigurationError):
         read_lookups(file, ENVIRONMENT).close()
+
+
+def test_certificates_are_read_from_where_the_file_is(tmp_path: Path) -> None:
+    with_ca = FILE.replace("values: {plan: /customer/plan}", "ca: tls/ca.pem")
+    (tmp_path / "tls").mkdir()
+    no_pem = "ca: no certificates in PEM can be read there"
+    assert errors(tmp_path, with_ca) == [(13, 11, f"{no_pem} (FileNotFoundError)")]
+    (tmp_path / "tls" / "ca.pem").write_text(f"no certificate, but {SECRET}")
+    assert errors(tmp_path, with_ca) == [(13, 11, f"{no_pem} (SSLError)")]
+    on_loopback = with_ca.replace("https://crm.example", "http://127.0.0.1")
+    assert errors(tmp_path, on_loopback) == [(13, 11, "ca: certificates are for https")]
+    certified(tmp_path / "tls")
+    (tmp_path / "lookups.yaml").write_text(with_ca, "utf-8")
+    read_lookups(tmp_path / "lookups.yaml", ENVIRONMENT).close()
 
 
 def test_the_schema_takes_what_the_reader_takes(repository: Path) -> None:

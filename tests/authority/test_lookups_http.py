@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from time import monotonic
 from typing import Any
 from urllib.parse import unquote
@@ -11,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from authority.looking import Web, response, web
+from certificates import Certified, certified
 from preaction.authority.expressions.schemas import Validator
 from preaction.authority.facts.lookups import LookupFailed
 from preaction.authority.facts.lookups_http import MAX_BYTES, HttpLookup
@@ -54,6 +56,33 @@ def test_each_value_is_at_its_pointer() -> None:
         lookup.close()
     assert found.pop("root")["amount"] == 38.5
     assert found == {"plan": "gold", "amount": 38.5, "deep": 1}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certified:
+    return certified(tmp_path_factory.mktemp("tls"))
+
+
+def test_a_private_authority_vouches_for_a_server(made: Certified) -> None:
+    with web(answering(response('{"plan": "gold"}')), made.server) as server:
+        lookup = HttpLookup(server.origin + "/t/{case_id}", ca=made.ca)
+        assert lookup.read({"case_id": "HC-1"}, FACTS, 5) == {"plan": "gold"}
+        lookup.close()
+
+
+@pytest.mark.parametrize("trust", ["the public ones", "another private one", "for another name"])
+def test_a_server_that_none_vouches_for_is_told_nothing(
+    made: Certified, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trust: str
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(made.ca))
+    ca = {"the public ones": None, "for another name": made.ca}.get(trust, certified(tmp_path).ca)
+    with web(answering(response('{"plan": "gold"}')), made.server) as server:
+        origin = server.origin.replace("127.0.0.1", "localhost") if trust == "for another name" else server.origin
+        lookup = HttpLookup(origin + "/t/{case_id}", ca=ca, headers={"Authorization": "Bearer s3cret"})
+        with pytest.raises(LookupFailed, match="unreachable"):
+            lookup.read({"case_id": "HC-1"}, FACTS, 5)
+        lookup.close()
+        assert server.heads == []
 
 
 def test_the_request_is_what_was_configured_and_no_more() -> None:

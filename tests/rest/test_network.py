@@ -1,22 +1,17 @@
 """Below HTTP: names, addresses, TLS and proxies, all within one deadline; and what a transport may raise."""
 
-import datetime
-import ipaddress
 import socket
 import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpcore
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
+from certificates import Certified, certified
 from preaction._core.facts import Unavailable
 from preaction.errors import AuthorityError
 from preaction.rest import Felspar, crew
@@ -136,31 +131,14 @@ class Carries(httpcore.NetworkStream):
 
 
 @pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> Certified:
+    return certified(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def tls(made: Certified) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """A server's context with a certificate for 127.0.0.1, and a client's that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "authority")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    folder = tmp_path_factory.mktemp("tls")
-    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return server, ssl.create_default_context(cafile=str(folder / "cert.pem"))
+    return made.server, ssl.create_default_context(cafile=made.ca)
 
 
 def secure(server: AuthorityServer) -> str:
@@ -175,14 +153,10 @@ def test_an_authority_is_asked_over_tls(tls: tuple[ssl.SSLContext, ssl.SSLContex
         assert server.connections == 1
 
 
-def test_a_certificate_that_nobody_vouches_for_is_named(
-    tls: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_certificate_that_nobody_vouches_for_is_named(made: Certified, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does the environment add to what is trusted."""
-    with AuthorityServer(says(EVERYTHING), tls=tls[0]) as server:
-        certificate = tmp_path / "cert.pem"
-        certificate.write_text(ssl.get_server_certificate(("127.0.0.1", server.port)))
-        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with AuthorityServer(says(EVERYTHING), tls=made.server) as server:
+        monkeypatch.setenv("SSL_CERT_FILE", str(made.ca))
         with Felspar(secure(server), KEY) as felspar:
             assert felspar.fetch([VERIFY], 5.0) == {
                 VERIFY: Unavailable("the certificate of the authority is not trusted")

@@ -42,7 +42,7 @@ class SqlInFile(PackModel):
     query: Words
     columns: dict[Identifier, Words] = Field(default={})
 
-    def ready(self, environment: Mapping[str, str]) -> Lookup:
+    def ready(self, environment: Mapping[str, str], _folder: Path) -> Lookup:
         """The look-up, or `ConfigurationError`."""
         if (self.url is None) == (self.url_env is None):
             raise ConfigurationError("one of url and url_env is needed")
@@ -61,16 +61,18 @@ class FromEnvironment(PackModel):
 
 
 class HttpInFile(PackModel):
-    """One GET. The values of headers stand in the environment."""
+    """One GET. The values of headers stand in the environment; `ca` is a path, from where this file is."""
 
     url: Words
     headers: dict[Words, FromEnvironment] = Field(default={})
     values: dict[Identifier, Annotated[str, StringConstraints(max_length=2000)]] = Field(default={})
+    ca: Words | None = None
 
-    def ready(self, environment: Mapping[str, str]) -> Lookup:
+    def ready(self, environment: Mapping[str, str], folder: Path) -> Lookup:
         """The look-up, or `ConfigurationError`."""
         headers = {name: _from(environment, value.env, f"headers.{name}") for name, value in self.headers.items()}
-        return HttpLookup(self.url, values=self.values, headers=headers)
+        ca = None if self.ca is None else folder / self.ca
+        return HttpLookup(self.url, values=self.values, headers=headers, ca=ca)
 
 
 class LookupInFile(PackModel):
@@ -113,7 +115,7 @@ def read_lookups(source: Source, environment: Mapping[str, str] | None = None) -
     if isinstance(source, Mapping):
         if all(isinstance(getattr(each, "needs", None), frozenset) for each in source.values()):
             return Lookups(source)
-        return _ready(source, Places(), "", os.environ if environment is None else environment)
+        return _ready(source, Places(), None, os.environ if environment is None else environment)
     file = Path(source)
     try:
         text = file.read_bytes().decode("utf-8")
@@ -125,13 +127,13 @@ def read_lookups(source: Source, environment: Mapping[str, str] | None = None) -
         data, places = read_yaml(text, "a lookups file", LookupsError)
     except LookupsError as error:
         raise LookupsError(error.problems, file.name) from None
-    return _ready(data, places, file.name, os.environ if environment is None else environment)
+    return _ready(data, places, file, os.environ if environment is None else environment)
 
 
-def _ready(data: Any, places: Places, file: str, environment: Mapping[str, str]) -> Lookups:
+def _ready(data: Any, places: Places, file: Path | None, environment: Mapping[str, str]) -> Lookups:
     def wrong(errors: Sequence[tuple[Sequence[str | int], str, bool]]) -> ConfigurationError:
-        if file:
-            return LookupsError([places.problem(path, detail, key=key) for path, detail, key in errors], file)
+        if file is not None:
+            return LookupsError([places.problem(path, detail, key=key) for path, detail, key in errors], file.name)
         told = (f"{'.'.join(map(str, path)) or 'lookups'}: {detail}" for path, detail, _ in errors)
         return ConfigurationError("\n".join(told))
 
@@ -139,13 +141,14 @@ def _ready(data: Any, places: Places, file: str, environment: Mapping[str, str])
         read = LookupsFile.model_validate(data)
     except ValidationError as error:
         raise wrong(list(shape_errors(error))) from None
+    folder = Path() if file is None else file.parent
     ready: dict[str, Lookup] = {}
     errors: list[tuple[Sequence[str | int], str, bool]] = []
     for name, each in read.lookups.items():
         try:
             kind = each.sql or each.http
             assert kind is not None  # noqa: S101 - for the type checker; the model has made sure
-            ready[name] = kind.ready(environment)
+            ready[name] = kind.ready(environment, folder)
         except ConfigurationError as error:
             place, _, _ = str(error).partition(":")
             errors.append((("lookups", name, "http" if each.http else "sql", *place.split(".")), str(error), False))

@@ -6,9 +6,11 @@ from the environment, no answer is decompressed, and it is bounded in size and i
 
 import asyncio
 import re
+import ssl
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
@@ -39,11 +41,17 @@ class HttpLookup:
     """One URL with a place for each id, such as `https://erp.example/tickets/{case_id}`.
 
     A place is a whole segment of the path, or the whole value of a parameter. `values` maps a fact to the RFC 6901
-    pointer to its value; without it the value is the member of that name. `ConfigurationError` for what can't be right.
+    pointer to its value; without it the value is the member of that name. `ca` is a file of certificates in PEM: a
+    server of https needs one that they vouch for, and no other. `ConfigurationError` for what can't be right.
     """
 
     def __init__(
-        self, url: str, *, values: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+        self,
+        url: str,
+        *,
+        values: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        ca: str | Path | None = None,
     ) -> None:
         self._origin, self._parts = _read_template(url)
         self.needs = frozenset(part for place, part in self._parts if place)
@@ -52,6 +60,7 @@ class HttpLookup:
             if not _POINTER.fullmatch(pointer):
                 raise ConfigurationError(f"values.{fact}: a JSON pointer is needed, such as /customer/plan")
         self._headers = [(b"accept", b"application/json"), (b"accept-encoding", b"identity"), *_headers(headers or {})]
+        self._tls = None if ca is None else _trusting(ca, self._origin[0])
         self._loop: _Loop | None = None
         self._lock = Lock()
 
@@ -67,7 +76,7 @@ class HttpLookup:
         target = self.target(ids)
         with self._lock:
             if self._loop is None:
-                self._loop = _Loop(secure=self._origin[0] == b"https")
+                self._loop = _Loop(self._tls, secure=self._origin[0] == b"https")
             loop = self._loop
         try:
             status, body = loop.run(self._get(loop.pool, target, seconds), seconds)
@@ -110,10 +119,9 @@ class HttpLookup:
 class _Loop:
     """An event loop in a daemon thread: a read that is late is cancelled there, whatever it waits for."""
 
-    def __init__(self, *, secure: bool) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, *, secure: bool) -> None:
         self._loop = asyncio.new_event_loop()
-        tls = None
-        if secure:
+        if secure and tls is None:
             import httpx
 
             tls = httpx.create_ssl_context(trust_env=False)
@@ -187,6 +195,15 @@ def _segment(value: object) -> str:
         return quote(text, safe="")
     except UnicodeEncodeError:
         raise LookupFailed("unusable_id") from None
+
+
+def _trusting(ca: str | Path, scheme: bytes) -> ssl.SSLContext:
+    if scheme != b"https":
+        raise ConfigurationError("ca: certificates are for https")
+    try:
+        return ssl.create_default_context(cafile=ca)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"ca: no certificates in PEM can be read there ({type(error).__name__})") from None
 
 
 def _headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
