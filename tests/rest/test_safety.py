@@ -21,6 +21,7 @@ from rest.ways import Way, call, client, every_way, fetch
 LATE = "the authority did not answer in time"
 UNREACHED = "the authority could not be reached"
 PARTIAL = "no whole answer came from the authority"
+MISLABELLED = "the answer's Content-Type was not JSON"
 NOT_JSON = "the answer was not strict JSON"
 TOO_LARGE = "the answer was larger than 1 MiB"
 ENCODED = "the answer was compressed, which was not asked for"
@@ -63,8 +64,22 @@ def resets_after(data: bytes) -> Behaviour:
     return behave
 
 
+def types(*kinds: str) -> list[bytes]:
+    return [f"Content-Type: {kind}".encode() for kind in kinds]
+
+
+NO_JSON = [
+    "text/html; charset=utf-8",
+    "text/plain",
+    "",
+    "application/jsonp",
+    "application/json, text/html",
+    "text/json",
+]
+
 BAD: list[tuple[str, Behaviour, str]] = [
-    ("case h03: an HTML page", says(b"<!doctype html><h1>not found</h1>", 200, b"Content-Type: text/html"), NOT_JSON),
+    ("case h03: an HTML page", says(b"<!doctype html><h1>not found</h1>"), NOT_JSON),
+    *[(f"an answer as {kind}", says(EVERYTHING, 200, *types(kind)), MISLABELLED) for kind in NO_JSON],
     ("repeated keys", says(b'{"valid":false,"valid":true}'), NOT_JSON),
     ("NaN", says(b'{"valid":NaN}'), NOT_JSON),
     ("a lone surrogate", says(b'{"valid":"\\ud800"}'), NOT_JSON),
@@ -118,6 +133,14 @@ async def test_g21_a_bad_answer_is_none_and_is_not_waited_for(way: Way, name: st
     assert answers == dict.fromkeys(ASKS, Unavailable(why))
     assert took < 3 * DEADLINE_S or why == TOO_LARGE
     assert len(server.asked) == (2 if why == UNREACHED else 1)
+
+
+@every_way
+@pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "application/vnd.x+json"])
+async def test_an_answer_may_be_called_json_in_every_way(way: Way, kind: str) -> None:
+    with AuthorityServer(says(EVERYTHING, 200, *types(kind))) as server:
+        async with client(way, server.origin) as felspar:
+            assert await fetch(way, felspar, ASKS) == ANSWERS
 
 
 @every_way

@@ -66,6 +66,7 @@ TIMED_OUT: Final = Failure("timeout", "the authority did not answer in time")
 CLOSED: Final = Failure("closed", "the client is closed")
 TOO_LARGE: Final = Failure("too_large", "the answer was larger than 1 MiB")
 ENCODED: Final = Failure("not_json", "the answer was compressed, which was not asked for")
+MISLABELLED: Final = Failure("not_json", "the answer's Content-Type was not JSON")
 NOT_JSON: Final = Failure("not_json", "the answer was not strict JSON")
 
 

@@ -13,7 +13,7 @@ from threading import Event
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from preaction.rest.budget import Budget
-from preaction.rest.exchange import CLOSED, ENCODED, TIMED_OUT, TOO_LARGE, Failure, Request
+from preaction.rest.exchange import CLOSED, ENCODED, MISLABELLED, TIMED_OUT, TOO_LARGE, Failure, Request
 from preaction.wire.strict_json import MAX_BYTES
 
 Chunks = TypeVar("Chunks", bound=Iterable[bytes] | AsyncIterable[bytes], covariant=True)
@@ -115,8 +115,10 @@ class Intake:
         self._size = 0
         self._failure: Failure | None = None
         self.open = reply.status == 200 or 400 <= reply.status < 500
-        if any(name.lower() == b"content-encoding" and value.lower() != b"identity" for name, value in reply.headers):
+        if any(value.lower() != b"identity" for value in _values(b"content-encoding", reply.headers)):
             self._stop(ENCODED)
+        elif self._status == 200 and not all(map(_is_json, _values(b"content-type", reply.headers))):
+            self._stop(MISLABELLED)
 
     def take(self, chunk: bytes) -> bool:
         """Take the next piece of the body; whether more of it is wanted."""
@@ -137,6 +139,15 @@ class Intake:
     def _stop(self, failure: Failure) -> None:
         self.open = False
         self._failure = failure
+
+
+def _values(header: bytes, headers: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+    return [value for name, value in headers if name.lower() == header]
+
+
+def _is_json(content_type: bytes) -> bool:
+    kind = content_type.partition(b";")[0].strip().lower()
+    return kind == b"application/json" or (kind.startswith(b"application/") and kind.endswith(b"+json"))
 
 
 def may_ask_again(request: Request, outcome: Response | Failure) -> bool:
