@@ -1,5 +1,7 @@
 """Signing in and out: which keys open the console, for how long, and which forms count."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -7,9 +9,13 @@ import pytest
 
 from authority.conftest import Clock
 from authority.console.conftest import SIGN_IN, Visitor
+from authority.packs import HELPDESK
 from preaction.authority import LocalAuthority
 from preaction.authority.console.guard import Attempts
+from preaction.authority.console.sessions import csrf_of
+from preaction.authority.keys import Caller
 from preaction.authority.refusal import Refused
+from preaction.authority.server.limits import Rate
 from preaction.authority.storage.tables import SESSIONS
 
 PAGES = ["/", "/console/output-checks", "/console/verdicts", "/console/releases", "/console/keys", "/console/no-page"]
@@ -255,19 +261,79 @@ def test_failures_are_forgotten_after_a_minute_and_each_address_has_its_own() ->
     now = [0.0]
     attempts = Attempts(lambda: now[0])
     for _ in range(10):
-        attempts.refuse_too_many("10.0.0.1")
-        attempts.failed("10.0.0.1")
+        attempts.begin("10.0.0.1")
     with pytest.raises(Refused):
-        attempts.refuse_too_many("10.0.0.1")
-    attempts.refuse_too_many("10.0.0.2")
+        attempts.begin("10.0.0.1")
+    attempts.begin("10.0.0.2")
     now[0] = 61.0
-    attempts.refuse_too_many("10.0.0.1")
+    attempts.begin("10.0.0.1")
+
+
+async def test_of_many_guesses_at_once_ten_are_looked_at(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    guesses: list[str] = []
+    looks = visitor.authority._keyring.caller
+
+    def looked_at(key: str) -> Caller | None:
+        guesses.append(key)
+        return looks(key)
+
+    monkeypatch.setattr(visitor.authority._keyring, "caller", looked_at)
+    form = {"csrf": await visitor.token()}
+    sent = (visitor.post(SIGN_IN, {**form, "key": f"pa_operator_{number}"}) for number in range(30))
+    statuses = [answer.status_code for answer in await asyncio.gather(*sent)]
+    assert (sorted(statuses), len(guesses)) == ([401] * 10 + [429] * 20, 10)
 
 
 async def test_a_sign_in_that_succeeds_is_no_failure(visitor: Visitor) -> None:
     for _ in range(9):
         await visitor.sign_in("pa_operator_no")
     assert [(await visitor.sign_in()).status_code for _ in range(3)] == [303] * 3
+
+
+# ---------------------------------------------------------------- the rate of a key
+
+
+@pytest.fixture
+async def limited() -> AsyncIterator[Visitor]:
+    """Each key may send three requests in an hour."""
+    with LocalAuthority.from_pack(HELPDESK, rate=Rate(per_second=1 / 3600, burst=3)) as authority:
+        visitor = Visitor(authority)
+        yield visitor
+        await visitor.http.aclose()
+
+
+async def test_pages_count_against_the_rate_of_the_key_that_signed_in(limited: Visitor) -> None:
+    assert (await limited.sign_in()).status_code == 303
+    assert [(await limited.get(path)).status_code for path in ("/", "/console/no-page")] == [200, 404]
+    answer = await limited.get("/console/keys")
+    assert (answer.status_code, answer.headers["content-type"]) == (429, "text/html; charset=utf-8")
+    assert 0 < int(answer.headers["retry-after"]) <= 3600
+    assert "This key sends too many requests." in answer.text
+    bearer = {"authorization": f"Bearer {limited.authority.operator_key}"}
+    assert (await limited.get("/v0/executions", headers=bearer)).status_code == 429
+    assert (await limited.get("/console/console.css")).status_code == 200
+
+
+async def test_a_key_that_asks_too_often_opens_no_more_sessions_and_can_sign_out(limited: Visitor) -> None:
+    assert [(await limited.sign_in()).status_code for _ in range(4)] == [303, 303, 303, 429]
+    assert len(sessions(limited.authority)) == 1
+    other = Visitor(limited.authority)
+    assert (await other.sign_in(limited.authority._keyring.create_passing("operator", "helpdesk"))).status_code == 303
+    assert (await other.post("/console/sign-out", {"csrf": await other.token("/")})).status_code == 303
+    assert (await other.get("/")).status_code == 303
+    await other.http.aclose()
+
+
+async def test_whoever_has_no_session_writes_nothing_by_signing_out(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up = "x" * 43
+    visitor.http.cookies.set("preaction_session", made_up)
+    monkeypatch.setattr(visitor.authority._storage, "writing", lambda: pytest.fail("it wrote"))
+    assert (await visitor.post("/console/sign-out", {"csrf": csrf_of(made_up)})).status_code == 303
+
+
+# ---------------------------------------------------------------- cookies, logs, a database that is down
 
 
 async def test_a_cookie_that_is_none_of_ours_is_replaced(visitor: Visitor) -> None:

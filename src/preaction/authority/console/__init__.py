@@ -37,9 +37,9 @@ _INSIDE: Final = {"/": "/console/decisions", "/console/releases": "/console/chan
 """Pages of the navigation → where the pages below them start, when that isn't their own path."""
 
 
-def console_routes(desk: Desk, clock: Callable[[], datetime]) -> list[Route]:
-    """The routes of the console, to stand after all others."""
-    console = _Console(desk, Sessions(desk.storage, desk.keyring, clock))
+def console_routes(desk: Desk, clock: Callable[[], datetime], take: Callable[[str], None]) -> list[Route]:
+    """The routes of the console, to stand after all others. `take` refuses the id of a key that asks too often."""
+    console = _Console(desk, Sessions(desk.storage, desk.keyring, clock), take)
     css = files("preaction.authority.console").joinpath("console.css").read_bytes()
 
     def style(_request: Request) -> Response:
@@ -56,9 +56,10 @@ def console_routes(desk: Desk, clock: Callable[[], datetime]) -> list[Route]:
 
 
 class _Console:
-    def __init__(self, desk: Desk, sessions: Sessions) -> None:
+    def __init__(self, desk: Desk, sessions: Sessions, take: Callable[[str], None]) -> None:
         self._desk = desk
         self._sessions = sessions
+        self._take = take
         self._attempts = guard.Attempts()
         self._templates = _environment()
 
@@ -71,6 +72,7 @@ class _Console:
                 visitor = self._sessions.visitor(guard.cookie_of(request, guard.SESSION))
                 if visitor is None:
                     return RedirectResponse(SIGN_IN, 303, guard.HEADERS)
+                self._take(visitor.caller.key_id)
                 page = view(self._desk, visitor.caller, request.query_params, request.path_params)
             except Refused as refused:
                 page = _refusal(refused)
@@ -90,11 +92,11 @@ class _Console:
         try:
             form = await guard.read_form(request)
             guard.check_token(form, secret)
-            self._attempts.refuse_too_many(address)
-            session_id = await run_in_threadpool(self._sessions.open, form.get("key", "").strip())
+            self._attempts.begin(address)
+            session_id = await run_in_threadpool(self._sessions.open, form.get("key", "").strip(), self._take)
             if session_id is None:
-                self._attempts.failed(address)
                 return self._sign_in_page(request, secret, wrong=True)
+            self._attempts.succeeded(address)
             await run_in_threadpool(self._sessions.close, guard.cookie_of(request, guard.SESSION))
         except Refused as refused:
             return self._answer(request, _refusal(refused), None)
@@ -108,7 +110,9 @@ class _Console:
         session_id = guard.cookie_of(request, guard.SESSION)
         try:
             guard.check_token(await guard.read_form(request), session_id)
-            await run_in_threadpool(self._sessions.close, session_id)
+            # Whoever has no session writes nothing.
+            if await run_in_threadpool(self._sessions.visitor, session_id) is not None:
+                await run_in_threadpool(self._sessions.close, session_id)
         except Refused as refused:
             return self._answer(request, _refusal(refused), None)
         response = RedirectResponse(SIGN_IN, 303, guard.HEADERS)
@@ -134,13 +138,13 @@ class _Console:
         }
         text = self._templates.get_template(page.template).render({**common, **page.values})
         headers = dict(guard.HEADERS)
-        if page.status == 429:
-            headers["Retry-After"] = str(guard.FORGET_S)
+        if page.retry_after_s is not None:
+            headers["Retry-After"] = str(page.retry_after_s)
         return Response(text.encode("utf-8", "replace"), page.status, headers, "text/html; charset=utf-8")
 
 
 def _refusal(refused: Refused) -> Page:
-    return Page("refused.html", "Not shown", {"said": refused.problem.title}, refused.status)
+    return Page("refused.html", "Not shown", {"said": refused.problem.title}, refused.status, refused.retry_after_s)
 
 
 @cache

@@ -46,20 +46,25 @@ _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 class Attempts:
     """Failed sign-ins by address, forgotten after a minute: from the tenth on, none is looked at.
 
+    One that isn't over counts as failed, so that no more of them are looked at because they come at once.
+
     A key has 256 random bits: this keeps guessing from costing the server anything, no more.
     """
 
     def __init__(self, timer: Callable[[], float] = monotonic) -> None:
         self._failed: TTLCache[str, int] = TTLCache(maxsize=10_000, ttl=FORGET_S, timer=timer)
 
-    def refuse_too_many(self, address: str) -> None:
-        """429 for an address that failed too often."""
-        if self._failed.get(address, 0) >= _FAILURES:
-            raise Refused(429, f"Too many failed sign-ins. Try again in {FORGET_S} seconds.")
+    def begin(self, address: str) -> None:
+        """One more; 429 for an address that failed too often."""
+        failed = self._failed.get(address, 0)
+        if failed >= _FAILURES:
+            title = f"Too many failed sign-ins. Try again in {FORGET_S} seconds."
+            raise Refused(429, title, retry_after_s=FORGET_S)
+        self._failed[address] = failed + 1
 
-    def failed(self, address: str) -> None:
-        """One more."""
-        self._failed[address] = self._failed.get(address, 0) + 1
+    def succeeded(self, address: str) -> None:
+        """One that began had an operator's key."""
+        self._failed[address] = max(0, self._failed.get(address, 0) - 1)
 
 
 def new_secret() -> str:

@@ -26,6 +26,7 @@ class Page:
     title: str
     values: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
+    retry_after_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,16 @@ class Sessions:
         self._keyring = keyring
         self._clock = clock
 
-    def open(self, key: str) -> str | None:
-        """A new session for an operator's key, as the id that its browser keeps; None for any other key."""
+    def open(self, key: str, take: Callable[[str], None] | None = None) -> str | None:
+        """A new session for an operator's key, as the id that its browser keeps; None for any other key.
+
+        `take` refuses the id of a key that asks too often, before anything is written.
+        """
         caller = self._keyring.caller(key)
         if caller is None or caller.role != "operator":
             return None
+        if take is not None:
+            take(caller.key_id)
         now, session_id = self._clock(), secrets.token_urlsafe(32)
         row = {
             "id": _hash(session_id),

@@ -64,7 +64,7 @@ def build_app(
         _document("/healthz", {"status": "ok"}),
         _readiness(ready),
     ]
-    routes += console_routes(Desk(storage, service, operators, keyring), service.clock)
+    routes += console_routes(Desk(storage, service, operators, keyring), service.clock, limits.take)
     return _Door(Starlette(routes=routes, exception_handlers={HTTPException: _not_routed, Exception: _failed}))
 
 
