@@ -19,6 +19,7 @@ from preaction.cli import (
     pack_diff,
     proxy,
     replay,
+    report,
     retain,
     serve,
     verify,
@@ -41,6 +42,7 @@ app.command("check")(check.check)
 app.command("explain")(explain.explain)
 app.command("replay")(replay.replay)
 app.command("backtest")(backtest.backtest)
+app.command("report")(report.report)
 app.command("serve")(serve.serve)
 app.command("proxy")(proxy.proxy)
 app.command("mcp")(mcp.mcp)
