@@ -110,7 +110,7 @@ NAMES = [
     "env",
     "values",
 ]
-NAMES += ["timeout", "cache", "amount", "Authorization", "a b"]
+NAMES += ["timeout", "cache", "amount", "Authorization", "a b", "ca"]
 names = st.sampled_from(NAMES) | st.text(max_size=8)
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | texts
 anything = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=5))
@@ -128,6 +128,7 @@ http = st.fixed_dictionaries(
     optional={
         "headers": st.dictionaries(names, st.fixed_dictionaries({"env": texts}) | anything, max_size=3),
         "values": st.dictionaries(names, texts, max_size=3) | anything,
+        "ca": texts | anything,
     },
 )
 lookup = st.fixed_dictionaries({}, optional={"sql": sql, "http": http, "timeout": durations, "cache": durations})
@@ -233,5 +234,7 @@ def test_any_value_in_any_place(file: Path, value: str) -> None:
     for text in TEXTS:
         instead = json.dumps(text)
         file.write_text(FILE.replace(value, f"url: {instead}" if ": " in value else instead, 1), "utf-8")
+        told(file)
+        file.write_text(FILE.replace("      values:", f"      ca: {instead}\n      values:"), "utf-8")
         told(file)
     assert list(file.parent.iterdir()) == [file]  # nor was a database's file made
