@@ -103,6 +103,19 @@ def test_f4_a_schema_that_requires_itself_has_an_end() -> None:
     assert read_tool("bank.transfer") == Unusable("tool: a mapping is needed")
 
 
+def test_f4_a_short_schema_can_t_require_fields_without_end() -> None:
+    twice = {
+        f"l{level}": {
+            "type": "object",
+            "required": ["a", "b"],
+            "properties": {name: {"$ref": f"#/$defs/l{level + 1}"} for name in "ab"},
+        }
+        for level in range(28)
+    }
+    schema = {"$ref": "#/$defs/l0", "$defs": {**twice, "l28": {"type": "string"}}}
+    assert required(schema) == "tool.inputSchema: it requires more than 1000 fields"
+
+
 NAME = st.text(st.sampled_from("ab/~"), min_size=1, max_size=4)
 TREE = st.recursive(
     st.integers(), lambda inner: st.dictionaries(NAME, inner, min_size=1, max_size=3), max_leaves=6
@@ -128,3 +141,24 @@ def test_f15_the_arguments_are_exactly_the_values_in_their_places(tree: dict[str
     assert isinstance(names, list)
     assert len(set(names)) == len(names)
     assert arguments_of((name, leaf(tree, parts_of(name))) for name in names) == tree
+
+
+WORD = st.sampled_from(["type", "properties", "required", "$ref", "$defs", "allOf", "anyOf", "items", "a", "b", ""])
+SCHEMA = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["object", "array", "a", "#", "#/$defs/a", "#/a/b", "/"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORD, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(SCHEMA)
+def test_f4_any_schema_is_read_or_the_tool_stays_undetermined(schema: Any) -> None:
+    names = required(schema)
+    if isinstance(names, list):
+        assert all(names)
+        assert len(set(names)) == len(names)
+    else:
+        assert names.startswith("tool.inputSchema")

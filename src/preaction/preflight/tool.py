@@ -4,10 +4,14 @@ A field of a nested object is named by its JSON pointer, such as `/to/iban`; one
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from preaction._core.call import MAX_DEPTH
 from preaction.preflight.values import Unusable, frozen, mapping_of
+
+MOST_FIELDS: Final = 1_000
+"""References let a short schema require as many fields as it likes."""
 
 _CHOOSING: Final = ("allOf", "anyOf", "oneOf", "if", "dependentRequired", "dependentSchemas")
 """Keywords by which an object may require more than its `required` says."""
@@ -46,9 +50,11 @@ def read_tool(tool: object) -> Provided | Unusable:
         return schema
     description = frozen(lambda: tool.get("description"), "tool.description")
     try:
-        required = tuple(_required(schema, schema, (), "tool.inputSchema"))
+        required = tuple(islice(_required(schema, schema, (), "tool.inputSchema"), MOST_FIELDS + 1))
     except _Unreadable as bad:
         return Unusable(str(bad))
+    if len(required) > MOST_FIELDS:
+        return Unusable(f"tool.inputSchema: it requires more than {MOST_FIELDS} fields")
     names = [one.name for one in required]
     if len(set(names)) != len(names):
         return Unusable("tool.inputSchema.required: it names a field twice")
