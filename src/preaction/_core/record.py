@@ -152,7 +152,7 @@ def _plain(value: Any) -> Any:
         return write_time(value)
     names = getattr(type(value), "__match_args__", None)  # a dataclass or a named tuple
     if names is not None:
-        return {to_camel(name): _plain(getattr(value, name)) for name in names}
+        return {_camel(name): _plain(getattr(value, name)) for name in names}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
@@ -216,10 +216,13 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
     return TypeAdapter(hint)
 
 
+_camel = cache(to_camel)  # of the few names of our own fields
+
+
 @cache
 def _fields(kind: Callable[..., object]) -> Sequence[tuple[str, str, Any]]:
     """The fields of a type: each with its name in JSON and the type that it declares."""
-    return [(name, to_camel(name), hint) for name, hint in get_type_hints(kind).items()]
+    return [(name, _camel(name), hint) for name, hint in get_type_hints(kind).items()]
 
 
 def _object(value: object, names: set[str]) -> Mapping[str, Any]:

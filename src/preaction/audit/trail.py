@@ -66,7 +66,8 @@ class AuditTrail:
         except Exception as error:
             if self._required:
                 raise
-            log.error("a record of the gate's audit is lost: %s", type(error).__name__)  # noqa: TRY400 - no values
+            told = {"code": "audit_lost"}
+            log.error("a record of the gate's audit is lost: %s", type(error).__name__, extra=told)  # noqa: TRY400 - no values
 
 
 def _hand_over(sink: Sink, record: dict[str, Any]) -> None:
@@ -83,9 +84,12 @@ class Recorder:
     ) -> None:
         self._trail = trail
         self._book = book
-        self._options = options
         self._clock = clock
-        self._digest = rules_digest(book, options)
+        digest = rules_digest(book, options)
+        self._rules = {
+            tool: RulesUsed(digest=digest, rule=rule_to_json(book, tool), options=options) for tool in book.rules
+        }
+        self._no_rule = RulesUsed(digest=digest, rule=None, options=options)
         self._redactions = {tool: Redaction(rule, book, trail.keep) for tool, rule in book.rules.items()}
 
     def record(self, verdict: Verdict, call: Call | None, rounds: Sequence[Round]) -> None:
@@ -100,7 +104,7 @@ class Recorder:
             tool=verdict.tool if redaction is not None else quote(verdict.tool)[1:-1],
             session=session_digest(verdict.session_id),
             arguments=arguments_of(call, verdict.call_digest, redaction),
-            rules=RulesUsed(digest=self._digest, rule=rule_to_json(self._book, verdict.tool), options=self._options),
+            rules=self._rules.get(verdict.tool, self._no_rule),
             rounds=rounds_of(rounds, whole=whole),
             verdict=said(verdict, redaction, whole=whole),
         )
