@@ -173,9 +173,14 @@ def note(ticket_id: str, text: str) -> None: ...
 class Desk:
     def refund(self, ticket_id: str) -> None: ...
     def _hidden(self): ...
+    @property
+    def state(self): raise RuntimeError("secret")
 desk = Desk()
 LISTED = [reply, note]
-NAMED = {"helpdesk__reply": reply, "count": 5}
+NAMED = {"helpdesk__reply": reply}
+MIXED = [reply, desk]
+COUNTED = {"count": 5}
+print("on its way")
 NOTHING = []
 """
 
@@ -185,6 +190,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lint_desk.py").write_text(MODULE)
     (tmp_path / "lint_broken.py").write_text("raise RuntimeError('secret')")
+    (tmp_path / "lint_ends.py").write_text("raise SystemExit(0)")
     monkeypatch.delitem(sys.modules, "lint_desk", raising=False)
     return tmp_path
 
@@ -201,8 +207,9 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("lint_desk:Desk.refund", ["refund"]),
     ],
 )
-def test_functions_are_found(module: Path, where: str, names: list[str]) -> None:
+def test_functions_are_found(module: Path, where: str, names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     tools = load_tools(where)
+    assert capsys.readouterr().out == ""
     assert [tool.name for tool in tools] == names
     assert all(tool.needed for tool in tools)
     assert not any("self" in tool.needed for tool in tools)
@@ -214,6 +221,9 @@ def test_functions_are_found(module: Path, where: str, names: list[str]) -> None
     [
         ("lint_none:x", 'the module lint_none can\'t be imported: ModuleNotFoundError "lint_none"'),
         ("lint_broken", "the module lint_broken can't be imported: RuntimeError"),
+        ("lint_ends", "the module lint_ends can't be imported: SystemExit"),
+        ("lint_desk:MIXED", 'lint_desk:MIXED: "Desk" is no function'),
+        ("lint_desk:COUNTED", 'lint_desk:COUNTED: "count" is no function'),
         ("lint_desk:other", 'lint_desk:other: "lint_desk" has no "other"'),
         ("lint_desk:NOTHING", "lint_desk:NOTHING: there is no function in it"),
         ("../lint_desk.py:x", '"../lint_desk.py" is not the name of a module; module:attribute is needed'),

@@ -79,7 +79,7 @@ def _shape(content: object, marks: Marks) -> list[PackProblem]:
         return [marks.problem((), "an object is needed: results, tool and arguments")]
     unknown = [name for name in content if name not in _KEYS]
     found = [
-        marks.problem((name,), f"unknown key {name[:80]!r}; there are {', '.join(_KEYS)}", key=True) for name in unknown
+        marks.problem((name,), f"unknown key {name[:80]!a}; there are {', '.join(_KEYS)}", key=True) for name in unknown
     ]
     if not isinstance(content.get("tool"), str) or not content["tool"]:
         found.append(marks.problem(("tool",), "'tool' is needed: the name of the tool, as the rules have it"))

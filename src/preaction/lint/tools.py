@@ -5,6 +5,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -60,7 +61,11 @@ def load_tools(where: str, ignore: Collection[str] = ()) -> list[Tool]:
         found = getattr(found, name, None)
         if found is None:
             raise ConfigurationError(f"{where}: {quote(module_name)} has no {quote(attribute)}")
-    tools = [Tool(name, schema_of(function, ignore)) for name, function in _named(found)]
+    tools = []
+    for name, function in _named(found):
+        if not callable(function):
+            raise ConfigurationError(f"{where}: {quote(name)} is no function")
+        tools.append(Tool(name, schema_of(function, ignore)))
     if not tools:
         raise ConfigurationError(f"{where}: there is no function in it")
     return tools
@@ -72,27 +77,28 @@ def _imported(name: str) -> ModuleType:
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
-        return importlib.import_module(name)
-    except Exception as error:  # noqa: BLE001
+        with redirect_stdout(sys.stderr):  # stdout is for the findings
+            return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001
         missing = f" {quote(error.name)}" if isinstance(error, ModuleNotFoundError) and error.name else ""
         raise ConfigurationError(f"the module {name} can't be imported: {type(error).__name__}{missing}") from None
     finally:
         sys.path.remove(here)
 
 
-def _named(found: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Names and functions; of a class its methods without `self`."""
+def _named(found: Any) -> Iterator[tuple[str, Any]]:
+    """Names and what should be functions; of a class or object its public methods, of a module its own functions."""
     if inspect.isroutine(found):
         yield found.__name__, found
     elif isinstance(found, Mapping):
-        yield from ((str(name), function) for name, function in found.items() if callable(function))
-    elif isinstance(found, Iterable) and not isinstance(found, (str, bytes, type)):
-        yield from ((each.__name__, each) for each in found if callable(each) and hasattr(each, "__name__"))
+        yield from ((str(name), function) for name, function in found.items())
+    elif isinstance(found, Iterable) and not isinstance(found, type):
+        yield from ((getattr(each, "__name__", type(each).__name__), each) for each in found)
     else:
         own = found.__name__ if isinstance(found, ModuleType) else None
-        for name, function in inspect.getmembers(found, inspect.isroutine):
-            foreign = own is not None and getattr(function, "__module__", None) != own
-            if not name.startswith("_") and not foreign:
+        for name, _ in inspect.getmembers_static(found, inspect.isroutine):  # which runs no property
+            function = getattr(found, name)
+            if not name.startswith("_") and own in (None, getattr(function, "__module__", None)):
                 yield name, function
 
 
