@@ -93,6 +93,13 @@ def test_without_dev_keys_a_created_key_opens(pack: Path, tmp_path: Path) -> Non
         made = run("keys", "create", "--db", db, "--pack", "helpdesk", "--jobs", "other")
         ready["agentKey"] = json.loads(made.stdout)["key"]
         assert ask(ready, "GET", "/v0/jobs").json() == []
+        key_id = ready["agentKey"].split("_")[2]
+        for named in (key_id, ready["agentKey"]):
+            ended = run("keys", "revoke", named, "--db", db)
+            assert (ended.exit_code, json.loads(ended.stdout)) == (0, {"keyId": key_id})
+            assert ask(ready, "GET", "/v0/jobs").status_code == 401
+        ended = run("keys", "revoke", "none", "--db", db)
+        assert (ended.exit_code, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
 
 
 def test_a_wrong_pack_is_not_served(pack: Path) -> None:

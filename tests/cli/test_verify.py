@@ -293,7 +293,7 @@ def test_the_audit_names_rows(authority: LocalAuthority, db: str, tmp_path: Path
 
 
 def test_an_audit_makes_no_database(tmp_path: Path) -> None:
-    for made in (["audit-chain"], ["keys", "rotate"]):
+    for made in (["audit-chain"], ["keys", "rotate"], ["keys", "revoke", "none"]):
         code, out, err = command(*made, "--db", f"sqlite:///{tmp_path / 'typo.db'}")
         assert (code, out, err) == (2, "", "preaction: there is no such database\n")
         empty = written(tmp_path / "empty.db", "")

@@ -12,6 +12,7 @@ from preaction.cli import (
     hook,
     init,
     keys_create,
+    keys_revoke,
     keys_rotate,
     lint,
     mcp,
@@ -55,6 +56,7 @@ audit.command("verify")(audit_verify.verify)
 pack.command("check")(pack_check.check)
 pack.command("diff")(pack_diff.diff)
 keys.command("create")(keys_create.create)
+keys.command("revoke")(keys_revoke.revoke)
 keys.command("rotate")(keys_rotate.rotate)
 app.add_typer(audit, name="audit")
 app.add_typer(pack, name="pack")
