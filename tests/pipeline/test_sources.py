@@ -1,6 +1,8 @@
 """F15, F16: each argument of a write is what a source holds, or the user is asked; reads aren't asked about."""
 
+import asyncio
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,9 +12,18 @@ import pytest
 from kit import BODY, REPLY, SESSION, TICKET, decided, helpdesk, reply
 from pipeline.office import CONTEXT, WRITE, WRITE_SCHEMA, Office, raising
 from preaction.errors import ConfigurationError
-from preaction.pipeline import NotExecuted, ProposedCall, Tool, ToolPipeline, call_through, sources_of
+from preaction.pipeline import (
+    NotExecuted,
+    NothingSent,
+    ProposedCall,
+    PublicToolError,
+    Tool,
+    ToolPipeline,
+    call_through,
+    sources_of,
+)
 from preaction.pipeline.outcome import TEXTS
-from preaction.preflight import Done, MemoryStorage, Preflight, Segment, create_preflight
+from preaction.preflight import Done, MemoryStorage, Preflight, Segment, StoreLock, create_preflight
 from preaction.preflight.asking import denial_or_question, question
 from preaction.preflight.ready import literal_extraction, passed_measurements
 
@@ -20,7 +31,7 @@ WORDS = "please set inv_481 to approved"
 PLACES = {"invoice_id": "inv_481", "status": "approved", "ticketId": TICKET}
 
 
-def preflight(storage: Any = None, **changes: Any) -> Preflight:
+def preflight(storage: Any = None, lock: Any = None, **changes: Any) -> Preflight:
     """Finds in the user's words what stands there."""
     hooks = {
         "classify_when_case": lambda instruction: "immediate",
@@ -31,7 +42,7 @@ def preflight(storage: Any = None, **changes: Any) -> Preflight:
         "build_action_key": lambda user_id, fixed: f"{user_id}:{fixed['c3_provider_action_name']}",
         **changes,
     }
-    return create_preflight(hooks=hooks, storage=storage or MemoryStorage())
+    return create_preflight(hooks=hooks, storage=storage or MemoryStorage(), lock=lock)
 
 
 def inputs(*segments: Segment, **more: Any) -> Any:
@@ -47,7 +58,7 @@ def test_f16_a_call_whose_values_have_a_source_is_executed() -> None:
     desk = office(flight=preflight(storage))
     assert desk.write().code == "executed"
     assert [command.arguments for command in desk.acts] == [WRITE]
-    (record,) = storage.records("u_7:approve_invoice")
+    (record, _) = storage.records("u_7:approve_invoice")
     assert [(one["name"], one["value"], one["source"]) for one in record["fields"]] == [
         ("invoice_id", "inv_481", "instruction"),
         ("status", "approved", "instruction"),
@@ -227,6 +238,101 @@ def test_f16_an_item_that_is_not_confirmed_is_asked_for_by_its_id() -> None:
     outcome = office(user_checklist=checklist, user_answers={}).write({**WRITE, "reason": "x"})
     said = 'ask the user for "reason", and don\'t guess; "chk_limit" of the user\'s checklist isn\'t confirmed.'
     assert outcome.for_model == f"Not executed, nothing was done: {said}"
+
+
+# ---------------------------------------------------------------- the act, by the preflight's hands
+
+
+def decisions(storage: MemoryStorage) -> list[str]:
+    return [one["execution_decision"] for one in storage.records("u_7:approve_invoice")]
+
+
+def test_f13_the_act_is_recorded_as_executed_and_is_a_baseline() -> None:
+    flight = preflight(storage := MemoryStorage())
+    asked = office(Segment("please do it", trust="user"), flight=flight)
+    assert asked.write().disposition == "ask"
+    desk = office(flight=flight)
+    assert (desk.write().code, desk.write().code) == ("executed", "replayed")
+    assert decisions(storage) == ["ask_user", "execute", "executed"]
+    prior = flight.prior_state_sync("u_7:approve_invoice")
+    assert prior is not None
+    assert [one["value"] for one in prior["fields"]] == ["inv_481", "approved"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "again"),
+    [
+        (NothingSent(), "tool_failed", "tool_failed"),
+        (PublicToolError("It is closed."), "tool_error", "tool_error"),
+        (ConnectionError("SECRET"), "outcome_unknown", "outcome_unknown"),
+        (SystemExit(3), "outcome_unknown", "outcome_unknown"),
+        (asyncio.CancelledError(), "outcome_unknown", "outcome_unknown"),
+        (StopIteration(), "outcome_unknown", "outcome_unknown"),
+    ],
+)
+def test_f13_a_tool_that_raises_ends_as_it_does_without_preflight(error: BaseException, code: str, again: str) -> None:
+    flight = preflight(storage := MemoryStorage())
+    desk = Office(preflight=sources_of(flight, inputs()), tools={"approve_invoice": {"run": raising(error)}})
+    first = desk.write()
+    assert (first.code, decisions(storage)) == (code, ["execute", "failed"])
+    assert "SECRET" not in first.for_model + str(storage.records())
+    assert desk.write().code == again
+
+
+@pytest.mark.parametrize("way", ["thread", "loop"])
+async def test_f13_a_tool_that_is_late_is_of_unknown_outcome_and_failed(way: str) -> None:
+    gone_on = threading.Event()
+
+    def hanging(command: Any) -> None:
+        gone_on.wait(30)
+
+    async def never(command: Any) -> None:
+        await asyncio.Event().wait()
+
+    flight = preflight(storage := MemoryStorage())
+    tools = {"approve_invoice": {"run": hanging if way == "thread" else never, "timeout_s": 0.05}}
+    desk = Office(preflight=sources_of(flight, inputs()), tools=tools)
+    assert (await desk.apropose("approve_invoice", WRITE)).code == "outcome_unknown"
+    gone_on.set()
+    assert [one["reason"] for one in storage.records()][1] == "failed: it was late"
+
+
+def test_f15_an_action_that_is_being_executed_elsewhere_is_not_begun_beside_it() -> None:
+    lock = StoreLock()
+    desk = office(flight=preflight(lock=lock))
+    taken = lock.take("u_7:approve_invoice")
+    assert taken is not None
+    assert (desk.write().code, desk.acts) == ("tool_failed", [])
+    lock.free("u_7:approve_invoice", taken)
+    assert desk.write().code == "executed"
+
+
+async def test_f14_of_many_at_once_one_acts_by_the_key_of_the_pipeline() -> None:
+    flight = preflight(storage := MemoryStorage())
+    desk = office(flight=flight)
+    outcomes = await asyncio.gather(*(desk.apropose("approve_invoice", WRITE, call_id=f"c{n}") for n in range(5)))
+    assert len(desk.acts) == 1
+    assert [one.code for one in outcomes].count("executed") == 1
+    assert decisions(storage).count("executed") == 1
+
+
+async def test_f13_a_call_that_is_cut_off_is_recorded() -> None:
+    began = asyncio.Event()
+
+    async def never(command: Any) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    flight = preflight(storage := MemoryStorage())
+    desk = Office(preflight=sources_of(flight, inputs()), tools={"approve_invoice": {"run": never}})
+    running = asyncio.create_task(desk.apropose("approve_invoice", WRITE))
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()}, return_exceptions=True)
+    assert decisions(storage) == ["execute", "failed"]
+    assert desk.record()["code"] == "outcome_unknown"
 
 
 # ---------------------------------------------------------------- the pipeline as the hands

@@ -395,6 +395,21 @@ def test_f14_a_clock_that_breaks_after_the_act_loses_no_record() -> None:
 # ---------------------------------------------------------------- what is interrupted
 
 
+async def test_f14_what_an_async_storage_is_told_of_a_cancelled_call_is_awaited() -> None:
+    desk, began = Desk(AsyncStorage()), asyncio.Event()
+
+    async def tool(name: str, arguments: dict[str, Any]) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.create_task(desk.aexecute(desk.state(), tool))
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [one["reason"] for one in desk.storage.kept.records()] == ["failed: it was cut off"]
+
+
 async def test_f14_a_call_that_is_cancelled_is_recorded_as_failed_and_its_key_stays_locked() -> None:
     desk, began = Desk(), asyncio.Event()
 
@@ -413,6 +428,20 @@ async def test_f14_a_call_that_is_cancelled_is_recorded_as_failed_and_its_key_st
     # Nobody knows whether the call goes on, so nothing else runs beside it
     assert (await desk.aexecute(desk.state())).reason == "held: the same action is being executed just now"
     assert desk.calls == []
+
+
+@pytest.mark.parametrize("way", ["thread", "loop"])
+async def test_f14_a_call_is_given_up_after_its_time(way: str) -> None:
+    desk, gone_on = Desk(), threading.Event()
+
+    async def never(name: str, arguments: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    tool = never if way == "loop" else lambda name, arguments: gone_on.wait(30)
+    done = await aexecute(Act(desk.keeper, desk.state(), TOOL, tool, 0.05))
+    gone_on.set()
+    assert (done.status, done.reason, done.error) == ("failed", "failed: it was late", None)
+    assert desk.execute(desk.state()).status == "held"  # it may still go on
 
 
 def test_f14_an_interrupt_in_the_tool_leaves_as_it_came_and_is_recorded() -> None:

@@ -9,7 +9,7 @@ from preaction.pipeline.outcome import TEXTS, Ending
 from preaction.pipeline.record import write_record
 from preaction.pipeline.result import Unreadable, clean, clean_text, plain_result, require_fit, text_of
 from preaction.pipeline.tool import Command, Hook, NothingSent, PublicToolError
-from preaction.pipeline.work import Parts, Stepping, Work, ask_hook, ask_store, failed, log, tell
+from preaction.pipeline.work import Deciding, Parts, Stepping, Work, ask_hook, ask_store, failed, log, tell
 
 _LONGEST_ERROR: Final = 1000
 
@@ -106,7 +106,11 @@ def execute(work: Work, parts: Parts) -> Stepping:
     work.begun, work.began_at = True, parts.clock()
     command = Command(tool.name, work.copy_of_arguments(), work.context, dict(work.objects), work.key)
     limit = min(tool.timeout_s, parts.limits.execution_s)
-    answer = yield Call(tool.run, (command,), limit_s=limit)
+    hands: object = parts.preflight
+    if tool.acts and isinstance(hands, Deciding):
+        answer = yield Call(hands.execute_decided, (work.decided, command, tool.run, limit))
+    else:
+        answer = yield Call(tool.run, (command,), limit_s=limit)
     work.raw = answer.value
     return None if answer.good else (yield from _failure(work, parts, answer))
 

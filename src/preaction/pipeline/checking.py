@@ -133,6 +133,7 @@ def ask_preflight(work: Work, parts: Parts) -> Stepping:
         return failed(work, parts, "preflight", answer)
     decision = getattr(answer.value, "execution_decision", answer.value)
     if isinstance(decision, str) and decision == "execute":
+        work.decided = answer.value
         return None
     text = question(answer.value) if isinstance(answer.value, State) else getattr(answer.value, "for_model", None)
     return Ending("values_unknown", text or "", detail=decision if isinstance(decision, str) else None)

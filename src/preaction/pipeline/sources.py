@@ -11,6 +11,7 @@ from preaction.pipeline.outcome import Code
 from preaction.pipeline.pipeline import ToolPipeline
 from preaction.pipeline.proposal import ProposedCall, TrustedContext
 from preaction.pipeline.texts import command_digest
+from preaction.pipeline.tool import Command, Hook, NothingSent
 from preaction.preflight import Preflight, State
 from preaction.preflight.tool import arguments_of
 
@@ -31,7 +32,41 @@ class Unsourced:
         return f"Not executed, nothing was done: {named} isn't what the user gave. Ask the user, and don't guess."
 
 
-def sources_of(preflight: Preflight, inputs: Callable[[TrustedContext], Any]) -> Callable[..., Any]:
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What `sources_of` gives: a pipeline's step, and the hands by which it makes the calls that were decided on."""
+
+    preflight: Preflight
+    inputs: Callable[[TrustedContext], Any]
+
+    async def __call__(
+        self, tool: Mapping[str, Any], arguments: Mapping[str, Any], context: TrustedContext
+    ) -> State | Unsourced:
+        """Look each value up, and compare it with what the model has set."""
+        given = self.inputs(context)
+        given = {"user_id": context.subject, **(await given if inspect.isawaitable(given) else given)}
+        required = {**tool, "inputSchema": _requiring(tool["input_schema"], arguments)}
+        state = await self.preflight.run_and_record(**given, tool=required)
+        if state.execution_decision != "execute":
+            return state
+        looked = arguments_of((one["name"], one["value"]) for one in state.fields or ())
+        names = [name for name in {**looked, **arguments} if not _same(name, looked, arguments)]
+        return Unsourced(tuple(names)) if names else state
+
+    async def execute_decided(self, state: State, command: Command, run: Hook, limit_s: float) -> Any:
+        """Run the command as the state's act: once, its action key locked, and recorded as executed or failed.
+
+        What holds it raises `NothingSent`; what the tool raises is raised.
+        """
+        done = await self.preflight.execute_if_ready(
+            state, {"name": command.tool}, lambda name, arguments: run(command), timeout_s=limit_s
+        )
+        if done.status == "executed":
+            return done.result
+        raise NothingSent if done.status == "held" else done.error or TimeoutError
+
+
+def sources_of(preflight: Preflight, inputs: Callable[[TrustedContext], Any]) -> Sources:
     """A `preflight` for a `ToolPipeline`: each argument of a write is what a source holds, or the user is asked.
 
     `inputs(context)`, sync or async, gives what `run_and_record` takes beside the tool, from your own side and never
@@ -41,19 +76,7 @@ def sources_of(preflight: Preflight, inputs: Callable[[TrustedContext], Any]) ->
     asked: object = preflight
     if not isinstance(asked, Preflight) or not callable(inputs):
         raise ConfigurationError("sources_of: a preflight, and a function of the context, are needed")
-
-    async def ask(tool: Mapping[str, Any], arguments: Mapping[str, Any], context: TrustedContext) -> State | Unsourced:
-        given = inputs(context)
-        given = {"user_id": context.subject, **(await given if inspect.isawaitable(given) else given)}
-        required = {**tool, "inputSchema": _requiring(tool["input_schema"], arguments)}
-        state = await preflight.run_and_record(**given, tool=required)
-        if state.execution_decision != "execute":
-            return state
-        looked = arguments_of((one["name"], one["value"]) for one in state.fields or ())
-        names = [name for name in {**looked, **arguments} if not _same(name, looked, arguments)]
-        return Unsourced(tuple(names)) if names else state
-
-    return ask
+    return Sources(preflight, inputs)
 
 
 def _requiring(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 from preaction._core.call import plain
 from preaction.calling import Answer, Asking, Call
@@ -15,11 +15,20 @@ from preaction.pipeline.idempotency import NEVER_DONE, Acts, Free, Reserved
 from preaction.pipeline.outcome import Ending
 from preaction.pipeline.proposal import Limits, ProposedCall, TrustedContext
 from preaction.pipeline.texts import Texts
-from preaction.pipeline.tool import Tool
+from preaction.pipeline.tool import Command, Hook, Tool
 
 log = logging.getLogger("preaction")
 
 NO_TOOL: Final = "a step was taken out of its order: no tool is known yet"
+
+
+@runtime_checkable
+class Deciding(Protocol):
+    """A preflight that makes the calls itself that it has decided on, such as `Sources`."""
+
+    async def execute_decided(self, state: Any, command: Command, run: Hook, limit_s: float) -> Any:
+        """What the tool gives; `NothingSent` where nothing was done."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,7 @@ class Work:
     free: Free = NEVER_DONE
     given: Given | None = None
     reserved: Reserved | None = None
+    decided: Any = None
     begun: bool = False
     audited: bool = False
     began_at: datetime | None = None

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from preaction.calling import Answer, Asking, Call, arun, run
+from preaction.calling import LATE, Answer, Asking, Call, arun, run
+from preaction.options import is_async
 from preaction.preflight.lock import Lock
 from preaction.preflight.record import UNKEYED, State, time_text
 from preaction.preflight.signing import Signer
@@ -27,7 +28,7 @@ class Done:
     """What became of a state that was handed over to be executed. Nothing of it is for the model but `result`.
 
     - "executed": the tool returned `result`.
-    - "failed": the tool raised, or was late or cut off. It may have been done all the same: look before trying again.
+    - "failed": the tool raised (`error`), or was late. It may have been done all the same: look before trying again.
     - "held": nothing was done; `reason` says why.
 
     `record` is that of the execution, None when it was held; `recorded` is False where the storage didn't take it.
@@ -38,6 +39,7 @@ class Done:
     record: dict[str, Any] | None = field(default=None, repr=False)  # values stay out of logs
     result: Any = field(default=None, repr=False)
     recorded: bool = False
+    error: BaseException | None = field(default=None, repr=False)
 
 
 class Keeper:
@@ -61,21 +63,33 @@ class Executing:
     _keeper: Keeper
 
     async def execute_if_ready(
-        self, state: State, tool: Mapping[str, Any], call_tool: Callable[[str, dict[str, Any]], Any]
+        self,
+        state: State,
+        tool: Mapping[str, Any],
+        call_tool: Callable[[str, dict[str, Any]], Any],
+        *,
+        timeout_s: float | None = None,
     ) -> Done:
         """Call `tool` as `state` says, if it is an "execute" that this preflight wrote, and was never run.
 
         `call_tool(name, arguments)`, sync or async, gets exactly the values that were looked up. It is called once at
         most, among all processes that share the storage, and its end is recorded. Raises nothing for what the state,
         the tool, the lock or the storage do. A cancellation leaves as it came; what was begun is recorded as failed.
+        With `timeout_s` the call is given up after so many seconds; without it, an event loop waits a minute for what
+        runs in a thread.
         """
-        return await aexecute(Act(self._keeper, state, tool, call_tool))
+        return await aexecute(Act(self._keeper, state, tool, call_tool, timeout_s))
 
     def execute_if_ready_sync(
-        self, state: State, tool: Mapping[str, Any], call_tool: Callable[[str, dict[str, Any]], Any]
+        self,
+        state: State,
+        tool: Mapping[str, Any],
+        call_tool: Callable[[str, dict[str, Any]], Any],
+        *,
+        timeout_s: float | None = None,
     ) -> Done:
         """As `execute_if_ready`, from a thread. Coroutine functions run in a loop of their own."""
-        return execute(Act(self._keeper, state, tool, call_tool))
+        return execute(Act(self._keeper, state, tool, call_tool, timeout_s))
 
 
 @dataclass(slots=True)
@@ -86,6 +100,7 @@ class Act:
     state: object
     tool: object
     call_tool: Callable[[str, dict[str, Any]], Any]
+    timeout_s: float | None = None
     record: dict[str, Any] = field(default_factory=dict)
     name: str = ""
     taken: Any = None
@@ -105,7 +120,10 @@ async def aexecute(act: Act) -> Done:
     try:
         return await arun(_procedure(act))
     except BaseException:
-        await arun(_cut_off(act))
+        if is_async(act.keeper.storage.persist) or is_async(act.keeper.lock.free):
+            await arun(_cut_off(act))
+        else:
+            run(_cut_off(act))  # at once, so that no second cancellation comes in between
         raise
 
 
@@ -134,12 +152,13 @@ def _procedure(act: Act) -> Asking[Done]:
         yield from _free(act)
         return _failed("the storage", claimed) if not claimed.good else _held("it was executed before")
     act.begun_at = begun.value
-    answer = yield Call(act.call_tool, (act.record["fixed"]["c3_provider_action_name"], arguments))
+    given = (act.record["fixed"]["c3_provider_action_name"], arguments)
+    answer = yield Call(act.call_tool, given, limit_s=act.timeout_s)
     act.runs_on = answer.late
     if answer.good:
-        return (yield from _end(act, "executed", "executed", answer.value))
+        return (yield from _end(act, "executed", "executed", answer))
     what = "it was late" if answer.late else f"it raised {type(answer.error).__name__}"
-    return (yield from _end(act, "failed", f"failed: {what}"))
+    return (yield from _end(act, "failed", f"failed: {what}", answer))
 
 
 def _ready(act: Act) -> dict[str, Any] | str:
@@ -165,13 +184,13 @@ def _ready(act: Act) -> dict[str, Any] | str:
     return arguments_of((one["name"], one["value"]) for one in act.record["fields"])
 
 
-def _end(act: Act, status: Literal["executed", "failed"], reason: str, result: Any = None) -> Asking[Done]:
+def _end(act: Act, status: Literal["executed", "failed"], reason: str, answer: Answer = LATE) -> Asking[Done]:
     now = yield Call(act.keeper.now, quick=True)
     at = now.value if now.good else act.begun_at  # what was done is recorded, whatever the clock does
     act.ending = {**act.record, "execution_decision": status, "reason": reason, "timestamp": at}
     yield from _keep(act)
     yield from _free(act)
-    return Done(status, reason, act.ending, result, act.kept)
+    return Done(status, reason, act.ending, answer.value, act.kept, answer.error)
 
 
 def _keep(act: Act) -> Asking[None]:
