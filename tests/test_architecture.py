@@ -85,10 +85,11 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
     ("reporting.py", "VerdictReporter._send"): "a client of the user's own; the thread that reports must live on",
     ("rest/send.py", "Sender._exchange"): "the port: whatever a transport raises is a failed exchange, and that denies",
     ("rest/send.py", "AsyncSender._exchange"): "the same, for an event loop",
+    ("telemetry.py", "Telemetry._harmless"): "an SDK or a log handler of the user's own that fails changes no verdict",
 }
 
 # Imported when first needed, never by `import preaction`
-HEAVY = ["httpx", "tldextract", "starlette", "sqlalchemy", "typer", "email_validator"]
+HEAVY = ["httpx", "tldextract", "starlette", "sqlalchemy", "typer", "email_validator", "opentelemetry"]
 
 
 def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:

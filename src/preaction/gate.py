@@ -40,6 +40,7 @@ from preaction.options import (
 from preaction.sessions import Decisions, OutputChecks, Sessions, Unseen, ignored, nothing, session_id_of
 from preaction.stores import Store
 from preaction.stores.memory import MemoryStore
+from preaction.telemetry import Telemetry, Watch, watch_of
 from preaction.wrap import wrap
 
 log = logging.getLogger("preaction")
@@ -82,6 +83,7 @@ class ActionGate:
         output_check_tool: str | None,
         on_verdict: OnVerdict | None,
         recorder: Recorder | None,
+        watch: Watch,
         enforced: bool,
         deadline_s: float,
         problems: Sequence[str],
@@ -93,6 +95,7 @@ class ActionGate:
         self._output_check_tool = output_check_tool
         self._on_verdict = on_verdict
         self._recorder = recorder
+        self._watch = watch
         self._enforced = enforced
         self._deadline_s = deadline_s
         self.problems = tuple(problems)
@@ -136,20 +139,22 @@ class ActionGate:
         those of the same parallel batch (`record_result` tells them): they count as not recorded yet.
         """
         one = _Check(session_id, tool, args, unseen=unseen)
-        with self._door(one):
-            one.judgement = run(self._procedure(one, self._enforced), self._asker(one), self._facts, self._deadline_s)
-        return self._conclude(one)
+        with self._watch() as told:
+            with self._door(one):
+                judging = self._procedure(one, self._enforced)
+                one.judgement = run(judging, self._asker(one), self._facts, self._deadline_s)
+            return told(self._conclude(one))
 
     async def acheck(
         self, session_id: str | None, tool: str, args: Mapping[str, Any], *, unseen: Unseen = nothing
     ) -> Verdict:
         """As `check`, from an event loop. A cancellation leaves as it came, without a verdict."""
         one = _Check(session_id, tool, args, unseen=unseen)
-        with self._door(one):
-            one.judgement = await arun(
-                self._procedure(one, self._enforced), self._asker(one), self._facts, self._deadline_s
-            )
-        return self._conclude(one)
+        with self._watch() as told:
+            with self._door(one):
+                judging = self._procedure(one, self._enforced)
+                one.judgement = await arun(judging, self._asker(one), self._facts, self._deadline_s)
+            return told(self._conclude(one))
 
     def preview(self, session_id: str | None, tool: str, args: Mapping[str, Any]) -> Verdict:
         """The verdict that `check` would give; uses nothing up and calls no `on_verdict`."""
@@ -182,8 +187,8 @@ class ActionGate:
                 one.trail.evidence = None  # what the judging broke on
             one.judgement = GATE_ERROR
             # The type only: a message or a trace could hold a text of the call, or a secret.
-            tool = tool_name(one.tool)
-            log.error("the gate failed and denied the call: %s", type(error).__name__, extra={"tool": tool})  # noqa: TRY400
+            told = {"tool": tool_name(one.tool), "code": GATE_ERROR.code}
+            log.error("the gate failed and denied the call: %s", type(error).__name__, extra=told)  # noqa: TRY400
 
     def _conclude(self, one: _Check) -> Verdict:
         """The verdict, once `on_verdict` and the audit took it: if one fails on an allow, no record, so no act (G40).
@@ -319,6 +324,7 @@ def create_action_gate(
     test_recipients: Sequence[str] | None = None,
     on_verdict: OnVerdict | None = None,
     audit: AuditTrail | Sink | None = None,
+    telemetry: Telemetry | None = None,
     unlisted: Literal["allow", "deny"] = "allow",
     mode: Literal["enforce", "observe"] = "enforce",
     own_suffixes: Sequence[str] = (),
@@ -370,6 +376,7 @@ def create_action_gate(
         output_check_tool=output_check_tool,
         on_verdict=read_on_verdict(on_verdict),
         recorder=recorder_of(audit, book, now, own_suffixes, shared_domains),
+        watch=watch_of(telemetry, book.job, book.rules),
         enforced=mode == "enforce",
         deadline_s=seconds_of(deadline_s, "deadline_s"),
         problems=problems_of(book.rules, can_check_texts=verify_output_check is not None),

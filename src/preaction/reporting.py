@@ -24,6 +24,7 @@ from preaction.wire.times import write_time
 
 _LOG: Final = logging.getLogger("preaction")
 
+_LOST: Final = {"code": "reports_lost"}
 _TRIES: Final = 4
 _PAUSE_S: Final = 0.25
 """Before the second try; twice as long before each further one."""
@@ -74,7 +75,9 @@ class VerdictReporter:
                 self._start()
                 self._changed.notify_all()
         if dropped and dropped & (dropped - 1) == 0:  # 1, 2, 4, 8, …: a full queue must not fill the log
-            _LOG.warning("%d reports of verdicts were dropped: the authority takes them too slowly", dropped)
+            _LOG.warning(
+                "%d reports of verdicts were dropped: the authority takes them too slowly", dropped, extra=_LOST
+            )
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until all that was reported is sent or given up; whether that came within `timeout_s` seconds."""
@@ -95,7 +98,7 @@ class VerdictReporter:
             self.dropped += left
             self._changed.notify_all()
         if left:
-            _LOG.warning("%d reports of verdicts were dropped: there was no time to send them", left)
+            _LOG.warning("%d reports of verdicts were dropped: there was no time to send them", left, extra=_LOST)
 
     def __enter__(self) -> Self:
         return self
@@ -150,7 +153,7 @@ class VerdictReporter:
             self.failed += 1
             failed = self.failed
         if failed & (failed - 1) == 0:
-            _LOG.warning("%d reports of verdicts failed, the last one so: %s", failed, why)
+            _LOG.warning("%d reports of verdicts failed, the last one so: %s", failed, why, extra=_LOST)
 
 
 def felspar_verdict_reporter(

@@ -122,7 +122,7 @@ class Sessions:
         """
         read = read_result(result)
         if read.state == "error":
-            log.warning("a decision result marked as an error was not recorded", extra={"session_id": session})
+            _warn("a decision result marked as an error was not recorded", "result_is_error", session)
             return
         try:
             decision = Decision.model_validate(read.content)
@@ -140,7 +140,7 @@ class Sessions:
         case = content.get("case")
         case_id = case.get("id") if isinstance(case, Mapping) else None
         job = content.get("job", self._job)
-        log.warning("a decision result could not be read", extra={"session_id": session, "names_case": bool(case_id)})
+        _warn("a decision result could not be read", "result_unreadable", session, names_case=bool(case_id))
         if isinstance(job, str) and job != self._job:
             return
         given = content.get("entity_id")
@@ -172,7 +172,7 @@ class Sessions:
         try:
             check = OutputCheck.model_validate(read_result(result).content)
         except ValidationError:
-            log.warning("an output check could not be read", extra={"session_id": session})
+            _warn("an output check could not be read", "output_check_unreadable", session)
             return
         before(check.check_id)
         rank = write_rank(check.checked_at)
@@ -182,7 +182,11 @@ class Sessions:
 
     def _keep(self, session: str, slots: list[Slot]) -> None:
         if not self._store.put(session, slots):
-            log.warning("the session is full and takes no more records", extra={"session_id": session})
+            _warn("the session is full and takes no more records", "session_full", session)
+
+
+def _warn(what: str, code: str, session: str, **more: bool) -> None:
+    log.warning(what, extra={"code": code, "session_id": session, **more})
 
 
 def _agree(content: Mapping[str, Any], entity: str | None, job: str | None) -> None:
