@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from preaction.audit.chain import EMPTY, Links, entry_of
+from preaction.audit.chain_check import Check, Finding
+from preaction.audit.jsonl_audit import standing
 from preaction.pipeline import JsonlAudit, SqlAudit
-from preaction.pipeline.audit_check import Check, Finding
-from preaction.pipeline.chain import EMPTY, Links, entry_of
-from preaction.pipeline.jsonl_audit import standing
 
 KEY = "correct horse battery staple, and more"
 COLUMNS = ("id", "phase", "at", "request_id", "tenant", "tool", "code", "outcome")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from sqlalchemy.exc import IntegrityError
 
 from pipeline.audit_logs import COLUMNS, KEY, File, Table, forged, record
+from preaction.audit.chain import EMPTY, Links
+from preaction.audit.chain_check import Check, Finding, Stands
 from preaction.errors import ConfigurationError
 from preaction.pipeline import JsonlAudit, SqlAudit
-from preaction.pipeline.audit_check import Check, Finding, Stands
-from preaction.pipeline.chain import EMPTY, Links
 
 LINES = 6
 

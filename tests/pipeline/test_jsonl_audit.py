@@ -18,10 +18,11 @@ import pytest
 from filelock import FileLock
 
 from pipeline.office import WRITE, Office
+from preaction.audit import jsonl_audit
+from preaction.audit.chain_check import Check, Finding
+from preaction.audit.jsonl_audit import parts_of, standing
 from preaction.errors import ConfigurationError, StoreUnavailable
-from preaction.pipeline import JsonlAudit, jsonl_audit
-from preaction.pipeline.audit_check import Check, Finding
-from preaction.pipeline.jsonl_audit import parts_of, standing
+from preaction.pipeline import JsonlAudit
 
 OTHER = {**WRITE, "invoice_id": "inv_482"}
 
@@ -90,7 +91,7 @@ def test_p13_anything_that_json_can_write_is_kept_as_it_is(path: Path) -> None:
 
 
 def test_p13_a_record_that_is_no_json_or_too_large_is_not_taken(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("preaction.pipeline.chain.MAX_ENTRY", 100)
+    monkeypatch.setattr("preaction.audit.chain.MAX_ENTRY", 100)
     audit = log(path)
     for bad in (record(1, value=float("nan")), record(1, value="x" * 100)):
         with pytest.raises(ValueError, match=r"JSON|bytes"):

@@ -15,9 +15,9 @@ from sqlalchemy.exc import IntegrityError
 from authority.postgres import Postgres, programs
 from pipeline.audit_logs import KEY, Table, record
 from pipeline.office import WRITE, Office
+from preaction.audit.chain_check import Check, Finding
 from preaction.errors import ConfigurationError, StoreUnavailable
 from preaction.pipeline import SqlAudit, sql_audit
-from preaction.pipeline.audit_check import Check, Finding
 
 
 @pytest.fixture

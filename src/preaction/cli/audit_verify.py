@@ -13,7 +13,7 @@ import typer
 from preaction.cli.failing import fail, say, told
 
 if TYPE_CHECKING:
-    from preaction.pipeline.audit_check import Check, Finding
+    from preaction.audit.chain_check import Check, Finding
 
 BROKEN: Final = 1
 
@@ -42,7 +42,7 @@ def verify(
 
     An end that was cut off shows by a --head alone, and so does, without a key, a log that was written anew.
     """
-    from preaction.pipeline.audit_check import Check
+    from preaction.audit.chain_check import Check
 
     count = 0
     with told():
@@ -64,7 +64,7 @@ def _findings(log: str, check: "Check") -> "Iterator[Finding]":
         with closing(SqlAudit(log, create=False)) as audit:
             yield from audit.findings(check)
         return
-    from preaction.pipeline.jsonl_audit import standing
+    from preaction.audit.jsonl_audit import standing
 
     path = Path(log)
     try:

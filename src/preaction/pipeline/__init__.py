@@ -6,9 +6,9 @@ out. `steps.STEPS` is the order of the steps, each a function of `checking` (up 
 `confirm`, `idempotency`, `result`, `audit`, `chain`; what is kept in a store, in `texts`.
 """
 
+from preaction.audit.jsonl_audit import JsonlAudit
 from preaction.pipeline.audit import Audits, MemoryAudit
 from preaction.pipeline.confirm import ConfirmationError
-from preaction.pipeline.jsonl_audit import JsonlAudit
 from preaction.pipeline.otel_audit import OtelAudit
 from preaction.pipeline.outcome import Confirmation, Outcome
 from preaction.pipeline.pipeline import ToolPipeline

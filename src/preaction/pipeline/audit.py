@@ -7,7 +7,7 @@ and twice with the same `id` for one that did: `phase` "before", then "after" wi
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias
@@ -96,11 +96,3 @@ def _copy(record: Mapping[str, Any]) -> dict[str, Any]:
     """A copy, so that no sink can alter what the next one is given."""
     copied: dict[str, Any] = json.loads(json.dumps(dict(record)))
     return copied
-
-
-def merged(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last record of each proposal, in the order of the first ones."""
-    found: dict[str, dict[str, Any]] = {}
-    for record in records:
-        found[record["id"]] = record
-    return list(found.values())

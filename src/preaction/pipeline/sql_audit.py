@@ -5,10 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from preaction.audit.chain import EMPTY, Entry, Head, Links, Remembered, merged, proposals, record_in
+from preaction.audit.chain_check import Check, Finding, Stands
 from preaction.errors import ConfigurationError, StoreUnavailable
-from preaction.pipeline.audit import merged
-from preaction.pipeline.audit_check import Check, Finding, Stands
-from preaction.pipeline.chain import EMPTY, Entry, Head, Links, Remembered, proposals, record_in
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Row

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from preaction.audit.chain import EMPTY, Entry, Head, Links, is_cut, record_in, removed_in
 from preaction.errors import ConfigurationError
-from preaction.pipeline.chain import EMPTY, Entry, Head, Links, is_cut, record_in, removed_in
 
 Kind: TypeAlias = Literal["altered", "dropped", "reordered", "inserted", "replaced"]
 

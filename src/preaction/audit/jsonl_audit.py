@@ -16,10 +16,7 @@ from typing import Any, BinaryIO, Final
 
 from filelock import FileLock
 
-from preaction.errors import ConfigurationError, StoreUnavailable
-from preaction.pipeline.audit import merged
-from preaction.pipeline.audit_check import Stands
-from preaction.pipeline.chain import (
+from preaction.audit.chain import (
     EMPTY,
     MAX_ENTRY,
     Entry,
@@ -29,9 +26,12 @@ from preaction.pipeline.chain import (
     cut_note,
     entry_of,
     is_cut,
+    merged,
     proposals,
     removed_note,
 )
+from preaction.audit.chain_check import Stands
+from preaction.errors import ConfigurationError, StoreUnavailable
 
 LOCK_S: Final = 10.0
 """How long one process waits for the others; then its record isn't taken, and nothing acts."""

@@ -182,3 +182,11 @@ def proposals(entries: Iterable[Entry]) -> Iterable[dict[str, Any]]:
         record = record_in(entry.text)
         if record is not None and "id" in record:
             yield record
+
+
+def merged(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last record of each proposal, in the order of the first ones."""
+    found: dict[str, dict[str, Any]] = {}
+    for record in records:
+        found[record["id"]] = record
+    return list(found.values())
