@@ -28,6 +28,7 @@ from preaction.audit.trail import AuditTrail, Recorder, Sink, recorder_of
 from preaction.drive import Facts, arun, run
 from preaction.errors import ConfigurationError, MisuseError
 from preaction.options import (
+    is_enforced,
     name_of,
     problems_of,
     read_book,
@@ -347,8 +348,6 @@ def create_action_gate(
     """
     if unknown:
         raise ConfigurationError(f"unknown option: {', '.join(sorted(unknown))}")
-    if mode not in ("enforce", "observe"):
-        raise ConfigurationError(f"mode: 'enforce' or 'observe', not {mode!r}")
     own = _own_tools(decision_tool, output_check_tool)
     book = read_book(
         job=job,
@@ -377,7 +376,7 @@ def create_action_gate(
         on_verdict=read_on_verdict(on_verdict),
         recorder=recorder_of(audit, book, now, own_suffixes, shared_domains),
         watch=watch_of(telemetry, book.job, book.rules),
-        enforced=mode == "enforce",
+        enforced=is_enforced(mode),
         deadline_s=seconds_of(deadline_s, "deadline_s"),
         problems=problems_of(book.rules, can_check_texts=verify_output_check is not None),
     )

@@ -96,6 +96,13 @@ def _addresses(values: Sequence[str]) -> frozenset[Address]:
     return frozenset(found)
 
 
+def is_enforced(mode: object) -> bool:
+    """Whether verdicts are binding."""
+    if mode not in ("enforce", "observe"):
+        raise ConfigurationError(f"mode: 'enforce' or 'observe', not {mode!r}")
+    return mode == "enforce"
+
+
 def read_clock(clock: Any) -> Callable[[], datetime]:
     """The clock to go by, UTC by default. One without a zone is refused here rather than at the first call."""
     if clock is None:
