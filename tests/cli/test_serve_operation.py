@@ -114,7 +114,8 @@ def test_fifty_requests_with_one_idempotency_key_over_two_servers_are_one_decisi
 
 @pytest.fixture
 def two(pack: Path) -> Iterator[tuple[Any, dict[str, str], list[psutil.Process]]]:
-    """A server with two workers."""
+    """A server with two workers, each with a process for the conditions that may take long."""
+    pack.write_text(HELPDESK.replace("facts.amount < 100.0", "[facts.amount].all(amount, amount < 100.0)"), "utf-8")
     options = ("--workers", "2", "--log", "json", "--metrics-port", "0")
     with served("--pack", str(pack), "--dev-keys", *options) as (process, ready):
         workers = psutil.Process(process.pid).children()
@@ -143,17 +144,21 @@ def test_workers_share_keys_database_counters_and_log(two: Any) -> None:
 
 def test_when_one_worker_dies_all_end_and_say_so(two: Any) -> None:
     process, ready, workers = two
+    evaluators = [each for worker in workers for each in worker.children()]
     workers[0].kill()
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (2, "preaction: a worker ended by itself, so all did\n")
     assert refuses(ready["origin"])
+    assert (len(evaluators), psutil.wait_procs(evaluators, timeout=30)[1]) == (2, [])
 
 
 def test_no_worker_outlives_the_server(two: Any) -> None:
     process, ready, workers = two
+    evaluators = [each for worker in workers for each in worker.children()]
     os.kill(process.pid, signal.SIGKILL)
     psutil.wait_procs(workers, timeout=30)
     assert refuses(ready["origin"])
+    assert (len(evaluators), psutil.wait_procs(evaluators, timeout=30)[1]) == (2, [])
 
 
 def test_what_cannot_be_served_that_way_is_one_line(pack: Path) -> None:
