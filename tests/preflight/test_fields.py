@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from preaction.preflight import State
 from preflight.bank import ACCOUNT, KEY, TRANSFER, Bank, failing, field_of, note_of
 
 PRIOR: dict[str, Any] = {
@@ -144,6 +145,47 @@ def test_f8_a_policy_that_alters_what_it_is_shown_alters_nothing() -> None:
     state = Bank(apply_field_policy=altering).run(prior_state=prior, user_answers=answers)
     assert [one.get("value") for one in state.fields or ()] == ["1102534471", 500000, "1"]
     assert (answers, prior["fields"][0]["value"]) == ({}, "1")
+
+
+def nested(levels: int) -> Any:
+    value: Any = "1"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_f5_what_is_handed_in_may_be_deep_and_have_names_that_look_alike() -> None:
+    """A value of 24 levels goes through everything that is around it; a deeper one is unknown."""
+    for more in ({}, {"prior_state": {**PRIOR, "deep": nested(31)}}, {"prior_state": [1]}, {"prior_state": 7}):
+        answers = {"to_account": nested(24), "TO_ACCOUNT": "666"}
+        measured = {"Deep": nested(24), "deep": nested(24), "deeper": nested(26)}
+        state = Bank().run(user_answers=answers, measured_data=measured, **more)
+        assert (state.execution_decision, field_of(state, "to_account")["value"]) == ("execute", nested(24))
+        assert State.from_json(state.to_json()).to_json() == state.to_json()
+    state = Bank().run(user_answers={"to_account": nested(25)})
+    assert (note_of(state, "to_account") or "").startswith("user_answer.to_account: it is nested more than 24 deep")
+
+
+def test_f5_a_deep_value_is_carried_over_a_wait_and_into_the_next_run() -> None:
+    items = [{"id": "chk", "deep": nested(23)}]
+    bank = Bank(classify_when_case=lambda instruction: "scheduled")
+    deferred = bank.run(user_answers={"to_account": nested(24)}, user_checklist=items).to_json()
+    settled = {"from_account": {"value": nested(24), "trust": "user"}}
+    state = bank.preflight.resume_sync(deferred, tool=TRANSFER, pre_set_data=settled)
+    assert (state.execution_decision, field_of(state, "from_account")["value"]) == ("execute", nested(24))
+    prior = state.to_json() | {"execution_decision": "executed"}
+    settled = {"from_account": {"value": "1", "trust": "user"}}
+    assert field_of(bank.run(prior_state=prior, pre_set_data=settled), "to_account")["source"] == "prior_state"
+    assert bank.run(user_checklist=[{"id": "chk", "deep": nested(24)}]).execution_decision == "hold"
+
+
+def test_f9_a_schema_may_have_words_that_look_alike() -> None:
+    schema = {"$ref": "#/$defs/x", "Type": 1, "$DEFS": 2}
+    tool = {
+        "name": "t",
+        "inputSchema": {"required": ["x"], "properties": {"x": schema}, "$defs": {"x": {"type": "string"}}},
+    }
+    assert Bank().run(tool=tool, user_answers={"x": 1}).execution_decision == "execute"
 
 
 # ---------------------------------------------------------------- F9: the schema

@@ -133,6 +133,26 @@ def test_a_policy_that_was_rewritten_to_vouch_for_a_value() -> None:
     assert [one.get("value") for one in state.fields or ()] == ["1102534471", 500000, None]
 
 
+@pytest.mark.parametrize("hook", ["apply_field_policy", "validate_field_schema"])
+def test_a_hook_that_speaks_by_way_of_another(hook: str) -> None:
+    """One hook writes into its context what another one would pass on as measured, or as answered."""
+
+    def whispering(**given: Any) -> Any:
+        context = given["context"]
+        context["measured_data"]["to_account"] = {"value": EVIL, "valid": True}
+        context["measured_data"]["balance"]["value"] = EVIL
+        context["checklist_answers"]["chk_limit"] = "yes"
+        return given.get("record")
+
+    def answered(item: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
+        return {**item, "status": "verified" if context["checklist_answers"].get("chk_limit") else "no"}
+
+    measured = {"balance": {"value": 9, "valid": True}}
+    state = Bank(**{hook: whispering, "verify_user_checklist_item": answered}).run(measured_data=measured)
+    assert asked(state)
+    assert (state.unverified_checklist_count, measured) == (1, {"balance": {"value": 9, "valid": True}})
+
+
 @pytest.mark.parametrize(
     "hook",
     ["classify_when_case", "extract_user_action_name", "confirm_tool_name_matches_intent", "validate_field_schema"],

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from preaction._core.call import plain
 from preaction.calling import Asking
 from preaction.preflight.record import UnverifiedItem
 from preaction.preflight.run import Ending, Run
 from preaction.preflight.source import segment_json
-from preaction.preflight.values import Unusable, frozen, mapping_of, words
+from preaction.preflight.values import DEEPEST, Unusable, copied, frozen, mapping_of, words
 
 
 def read_items(run: Run) -> Ending | None:
@@ -19,7 +18,7 @@ def read_items(run: Run) -> Ending | None:
     seen: set[str] = set()
     for index, one in enumerate(given or ()):
         where = f"user_checklist[{index}]"
-        item = mapping_of(one, where)
+        item = mapping_of(one, where, deepest=DEEPEST)
         if isinstance(item, Unusable):
             return run.undetermined("checklist_unusable", item.why)
         name = item.get("id")
@@ -59,7 +58,8 @@ def verify_items(run: Run) -> Asking[Ending | None]:
     checked: list[dict[str, Any]] = []
     unverified: list[UnverifiedItem] = []
     for item in run.items:
-        answer = yield from run.hooks.ask("verify_user_checklist_item", item=plain(item), context=dict(run.context))
+        hook = "verify_user_checklist_item"
+        answer = yield from run.hooks.ask(hook, item=copied(item), context=run.context_of(hook))
         found = mapping_of(answer.value, f"user_checklist.{item['id']}") if answer.good else Unusable("it failed")
         if _is_verified(found, item):
             checked.append(item | {"status": "verified", "source": _source_of(found)})

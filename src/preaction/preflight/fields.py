@@ -6,14 +6,13 @@ What the look-up found stays what it is: a hook can take a value out, and never 
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from preaction._core.call import plain
 from preaction.calling import Asking
 from preaction.preflight.lookup import field_record, look_up
 from preaction.preflight.record import FieldRecord, UnknownField, time_text
 from preaction.preflight.run import Ending, Run
 from preaction.preflight.source import Claims, Held, claims_of
 from preaction.preflight.tool import Required
-from preaction.preflight.values import Unusable, mapping_of, words
+from preaction.preflight.values import Unusable, copied, mapping_of, words
 
 
 class Settled(NamedTuple):
@@ -27,7 +26,6 @@ class Settled(NamedTuple):
 def settle_fields(run: Run) -> Asking[Ending | None]:
     """Look every required field up. All that the data claims is copied before any hook of a field is asked."""
     _require_own_prior_state(run)
-    run.context["phase"] = run.phase
     claims = [claims_of(one.name, run.data) for one in run.required]
     fields: list[FieldRecord] = []
     unknown: list[UnknownField] = []
@@ -48,20 +46,22 @@ def _require_own_prior_state(run: Run) -> None:
     prior: Any = run.data.prior_state
     if isinstance(prior, dict) and prior.get("action_key", run.action_key) != run.action_key:
         run.data = replace(run.data, prior_state=Unusable("prior_state: it is the record of another action"))
-        run.context["prior_state"] = None
+        run.shown["prior_state"] = None
 
 
 def _settle(run: Run, required: Required, claims: Claims) -> Asking[Settled]:
     extract, measure = run.hooks.extract_from_instruction, run.hooks.measure_from_environment
-    looked = yield from look_up(required.name, claims, run.segments, extract, measure, run.context)
+    context = run.context_of("measure_from_environment")
+    looked = yield from look_up(required.name, claims, run.segments, extract, measure, context)
     now = time_text(run.clock())
     record, unknown = field_record(required.name, looked, now), field_record(required.name, None, now)
     if isinstance(looked, Unusable):
         return Settled(unknown, looked.why)
     if isinstance(looked, Held) and (why := (yield from _misfit(run, required, looked))):
         return Settled(unknown, why)
-    answer = yield from run.hooks.ask("apply_field_policy", record=plain(record), context=dict(run.context))
-    found = mapping_of(answer.value, f"apply_field_policy.{required.name}") if answer.good else Unusable("it failed")
+    policy = "apply_field_policy"
+    answer = yield from run.hooks.ask(policy, record=copied(record), context=run.context_of(policy))
+    found = mapping_of(answer.value, f"{policy}.{required.name}") if answer.good else Unusable("it failed")
     if isinstance(found, Unusable):
         return Settled(unknown, f"{required.name}: the field policy gave no answer")
     # No more is read of the policy's answer than whether the field stays known, and may wait
@@ -73,8 +73,9 @@ def _settle(run: Run, required: Required, claims: Claims) -> Asking[Settled]:
 
 def _misfit(run: Run, required: Required, held: Held) -> Asking[str | None]:
     """Why a known value breaks its schema, with the source that it is from (F9)."""
-    given = {"value": plain(held.value), "schema": plain(required.schema), "context": dict(run.context)}
-    answer = yield from run.hooks.ask("validate_field_schema", **given)
+    check = "validate_field_schema"
+    given = {"value": copied(held.value), "schema": copied(required.schema), "context": run.context_of(check)}
+    answer = yield from run.hooks.ask(check, **given)
     if answer.good and answer.value is None:
         return None
     said = words(answer.value, "no reason was given") if answer.good else "it could not be checked"

@@ -15,7 +15,7 @@ from preaction.errors import MisuseError
 from preaction.options import read_clock
 from preaction.preflight.record import FieldRecord, Source, State, time_text
 from preaction.preflight.source import READERS, Claims, Data, Held, Looked, Segments, claims_of, read_segments
-from preaction.preflight.values import Unusable, frozen, log, words
+from preaction.preflight.values import WRAPPED, Unusable, frozen, log, words
 
 Hook: TypeAlias = Callable[..., Any]
 Instruction: TypeAlias = Any
@@ -129,7 +129,7 @@ def look_up(
 def _claimed(call: Call, where: str) -> Asking[Any]:
     answer = yield call
     if answer.good:
-        return frozen(lambda: answer.value, where)
+        return frozen(lambda: answer.value, where, deepest=WRAPPED)
     what = "late" if answer.late else type(answer.error).__name__
     log.error("preflight: %s could not be looked up: %s", quote(where), what)
     return Unusable(f"{where}: the look-up failed")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from preaction._core.call import plain
 from preaction.errors import MisuseError
 from preaction.preflight.hooks import Hooks
 from preaction.preflight.record import (
@@ -27,7 +26,7 @@ from preaction.preflight.record import (
 )
 from preaction.preflight.source import Data, Segments, read_segments
 from preaction.preflight.tool import Required, name_of_tool
-from preaction.preflight.values import Unusable, entries_of, frozen, words
+from preaction.preflight.values import Unusable, copied, entries_of, frozen, words
 
 MOST_ASKS: Final = 2
 """How often the user is asked which tool, or what, before the run holds (F2, F3)."""
@@ -81,7 +80,7 @@ class Run:
     clock: Callable[[], datetime]
     segments: Segments | None
     data: Data
-    context: dict[str, Any]
+    shown: dict[str, Any]
     fixed: FixedRecord
     phase: Phase | None = None
     action_key: str | None = None
@@ -93,11 +92,18 @@ class Run:
     unknown: list[UnknownField] | None = None
     user_checklist: list[dict[str, Any]] | None = None
     unverified: list[UnverifiedItem] | None = None
+    contexts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def instruction(self) -> Any:
         """The instruction for a hook: a list of segments of its own, or what was no such list."""
         return self.request.instruction if self.segments is None else list(self.segments)
+
+    def context_of(self, hook: str) -> dict[str, Any]:
+        """What a hook is told of the run. Each has a copy of its own: none can speak by way of another."""
+        if hook not in self.contexts:
+            self.contexts[hook] = copied(self.shown)
+        return {"phase": self.phase, "instruction": self.instruction, **self.contexts[hook]}
 
     def undetermined(self, kind: GateKind, why: str, attempt: int = MOST_ASKS) -> Ending:
         """The end before any field is looked up: the user is asked, or the run holds after `attempt` asks."""
@@ -155,14 +161,11 @@ def begin(request: Request, hooks: Hooks, clock: Callable[[], datetime]) -> Run:
         entries_of(request.measured_data, "measured_data"),
         None if prior_state is None else frozen(lambda: record_json(prior_state), "prior_state"),
     )
-    segments = read_segments(request.instruction)
-    context = {
-        "phase": None,
-        "instruction": request.instruction if segments is None else list(segments),
+    shown = {
         "user_answers": _usable(data.user_answers),
         "pre_set_data": _usable(data.pre_set_data),
         "measured_data": _usable(data.measured_data),
-        "prior_state": None if isinstance(data.prior_state, Unusable) else plain(data.prior_state),
+        "prior_state": None if isinstance(data.prior_state, Unusable) else data.prior_state,
         "checklist_answers": _usable(entries_of(request.checklist_answers, "checklist_answers")),
     }
     fixed: FixedRecord = {
@@ -170,9 +173,9 @@ def begin(request: Request, hooks: Hooks, clock: Callable[[], datetime]) -> Run:
         "c2_user_action_name": None,
         "c3_provider_action_name": name_of_tool(request.tool),
     }
-    return Run(request, hooks, clock, segments, data, context, fixed)
+    return Run(request, hooks, clock, read_segments(request.instruction), data, shown, fixed)
 
 
 def _usable(entries: Any) -> dict[str, Any]:
-    """The entries for hooks: another copy, without what is no JSON."""
-    return {name: plain(value) for name, value in entries.items() if not isinstance(value, Unusable)}
+    """The entries for hooks, without what is no JSON."""
+    return {name: value for name, value in entries.items() if not isinstance(value, Unusable)}

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard
 
 from preaction._core.call import Malformed
 from preaction.preflight.record import Source, State, record_json
-from preaction.preflight.values import Unusable, frozen
+from preaction.preflight.values import DEEPEST, WRAPPED, Unusable, frozen
 
 TRUSTED: Final = "user"
 """The one label that makes a segment's words, or a value that was settled earlier, the user's own."""
@@ -82,10 +82,10 @@ def segment_json(segment: Segment) -> dict[str, Any]:
 def claims_of(name: str, data: Data) -> dict[Source, Any]:
     """What the data claims for the field `name`, copied now: whatever anybody changes later changes no value."""
     return {
-        "user_answer": frozen(lambda: _named(data.user_answers, name), f"user_answer.{name}"),
-        "pre_set_data": frozen(lambda: _named(data.pre_set_data, name), f"pre_set_data.{name}"),
-        "measured_data": frozen(lambda: _named(data.measured_data, name), f"measured_data.{name}"),
-        "prior_state": frozen(lambda: _executed_field(data.prior_state, name), f"prior_state.{name}"),
+        "user_answer": frozen(lambda: _named(data.user_answers, name), f"user_answer.{name}", deepest=DEEPEST),
+        "pre_set_data": frozen(lambda: _named(data.pre_set_data, name), f"pre_set_data.{name}", deepest=WRAPPED),
+        "measured_data": frozen(lambda: _named(data.measured_data, name), f"measured_data.{name}", deepest=WRAPPED),
+        "prior_state": frozen(lambda: _executed_field(data.prior_state, name), f"prior_state.{name}", deepest=WRAPPED),
     }
 
 
