@@ -77,6 +77,14 @@ def test_what_took_too_long_is_left_alone_for_a_while(impatient: None, monkeypat
     assert condition.holds(facts([1])) is True
 
 
+def test_what_waited_for_others_in_vain_is_not_left_alone(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    condition = DIALECT.compile("facts.numbers.all(x, x > 0)")
+    with evaluator._EVALUATOR._lock:
+        assert condition.holds(facts([1])) is None
+    monkeypatch.undo()
+    assert condition.holds(facts([1])) is True
+
+
 def test_after_one_that_took_too_long_others_are_answered(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     source, numbers = HOSTILE["joins texts"]
     assert DIALECT.compile(source).holds(facts(numbers)) is None

@@ -51,8 +51,8 @@ class Patience:
             return None
         if _IN_LOOP.get():
             raise _MustWait
-        answered, answer = _EVALUATOR.ask(question)
-        if not answered:
+        in_time, answer = _EVALUATOR.ask(question)
+        if not in_time:
             self._until = time.monotonic() + REST_S
         return answer
 
@@ -101,9 +101,9 @@ class _Evaluator:
             self._running()
 
     def ask(self, question: Mapping[str, Any]) -> tuple[bool, Any]:
-        """Whether there is an answer, and it."""
+        """False when this question had its time and no answer, else True; and the answer, None when there is none."""
         if not self._lock.acquire(timeout=2 * LIMIT_S):
-            return False, None
+            return True, None  # other questions took the time
         try:
             line = self._exchange(json.dumps(question).encode() + b"\n")
             if line:
