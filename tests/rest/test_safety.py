@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gzip
+import json
 import socket
 import threading
 import time
@@ -224,6 +225,22 @@ async def test_an_answer_under_an_idempotency_key_comes_from_the_second_try(way:
         async with client(way, server.origin) as felspar:
             assert await call(way, felspar, "decide", "triage-ticket", idempotency_key="k-1") == DECISION
     assert [asked.headers[b"idempotency-key"] for asked in server.asked] == [b"k-1"] * 2
+
+
+@pytest.mark.parametrize("status", [200, 404])
+@pytest.mark.parametrize("way", ["thread", "loop"])
+async def test_what_comes_behind_an_answer_answers_no_later_question(way: Way, status: int) -> None:
+    """The second answer of one segment would be believed as what is said now, though it was sent before the asking."""
+    good = response(json.dumps(EVERYTHING).encode())
+    first = good if status == 200 else response(b"{}", status)
+    revoked = says({**EVERYTHING, "valid": False})
+    with AuthorityServer(in_turn(lambda connection, asked: connection.sendall(first + good), revoked)) as server:
+        async with client(way, server.origin) as felspar:
+            await fetch(way, felspar, [VERIFY])
+            answers = await fetch(way, felspar, [VERIFY])
+            assert answers[VERIFY].valid is False  # type: ignore[attr-defined]
+            assert await fetch(way, felspar, [VERIFY]) == answers
+        assert (server.connections, len(server.asked)) == (2, 3)
 
 
 @every_way

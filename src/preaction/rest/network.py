@@ -63,12 +63,24 @@ class PoolLink:
         try:
             yield Reply(response.status, response.headers, response.iter_stream())
         finally:
+            if _is_followed(response):
+                response.extensions["network_stream"].spoilt = True
             response.close()
 
     def close(self) -> None:
         """Close every connection, also one that is just being made and that the pool does not have yet."""
         self._network.shut()
         self._pool.close()
+
+
+def _is_followed(response: httpcore.Response) -> bool:
+    """Whether bytes came behind this response: they would be read as the answer to the next question.
+
+    httpcore keeps them to itself. Where they can't be looked for, they count as there, and no connection is used again.
+    """
+    connection = getattr(getattr(response.stream, "_stream", None), "_connection", None)
+    machine = getattr(connection, "_h11_state", None)
+    return machine is None or bool(machine.trailing_data[0])
 
 
 def _common_trust() -> ssl.SSLContext:
@@ -136,6 +148,7 @@ class DeadlineStream(httpcore.NetworkStream):
     """A connection that waits within the budget of the running exchange, and tells it of the first byte that comes."""
 
     def __init__(self, stream: httpcore.NetworkStream, backend: DeadlineBackend) -> None:
+        self.spoilt = False
         self._stream = stream
         self._backend = backend
         backend.take(self)
@@ -166,8 +179,8 @@ class DeadlineStream(httpcore.NetworkStream):
         return DeadlineStream(secured, self._backend)
 
     def get_extra_info(self, info: str) -> Any:
-        """What the connection knows of itself."""
-        return self._stream.get_extra_info(info)
+        """What the connection knows of itself; readable while it is idle means, to the pool, not to be used again."""
+        return (self.spoilt and info == "is_readable") or self._stream.get_extra_info(info)
 
 
 def _left(late: type[Exception]) -> float:
