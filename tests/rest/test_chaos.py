@@ -204,7 +204,7 @@ async def strike(server: AuthorityServer, way: Way, faults: Mapping[Part, tuple[
     assert allowed.allow, allowed.reason
 
 
-@pytest.mark.parametrize(("fault", "part"), zip(FAULTS, itertools.cycle(PARTS), strict=False))
+@pytest.mark.parametrize(("fault", "part"), list(zip(FAULTS, itertools.cycle(PARTS))))
 @pytest.mark.parametrize("way", ["thread", "loop"])
 def test_g21_each_fault_alone_denies_in_time_and_leaves_nothing_behind(
     server: AuthorityServer, way: Way, fault: str, part: Part
