@@ -110,6 +110,16 @@ def test_each_call_sees_the_context_of_who_drives_and_nothing_of_the_one_before(
     assert word.get() == "mine"
 
 
+def test_in_a_thread_what_has_no_limit_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def later() -> str:
+        await asyncio.sleep(0.05)
+        return "later"
+
+    monkeypatch.setattr("preaction.calling.STUCK_S", 0.01)
+    found = run(answers(Call(later), Call(int, limit_s=9), Call(lambda: later()), Call(later)))
+    assert [answer.value for answer in found] == ["later", 0, "later", "later"]
+
+
 async def test_a_driver_that_is_cancelled_leaves_and_no_further_call_is_made() -> None:
     began, over, ended = threading.Event(), threading.Event(), threading.Event()
     made: list[str] = []

@@ -85,11 +85,12 @@ def run(procedure: Asking[R]) -> R:
         call = _step(procedure, None)
         while isinstance(call, Call):
             if call.limit_s is not None or is_async(call.function):
-                call = _Streak(procedure, call, _in_a_loop, _may_be_given_up).waited()
+                call = _Streak(procedure, call, _in_a_loop, _may_be_given_up, math.inf).waited()
                 continue
             answer = _called(call)
             if inspect.isawaitable(answer.value):
-                call = _Streak(procedure, Call(_value, (answer.value,)), _in_a_loop, _may_be_given_up).waited()
+                call = Call(_value, (answer.value,))
+                call = _Streak(procedure, call, _in_a_loop, _may_be_given_up, math.inf).waited()
             else:
                 call = _step(procedure, answer)
         result: R = call.value
@@ -102,7 +103,7 @@ async def arun(procedure: Asking[R]) -> R:
         call = _step(procedure, None)
         while isinstance(call, Call):
             if not call.quick and _may_block(call):
-                call = await _Streak(procedure, call, _called, _may_block).awaited()
+                call = await _Streak(procedure, call, _called, _may_block, STUCK_S).awaited()
             else:
                 call = _step(procedure, await _aanswer(call))
         result: R = call.value
@@ -127,15 +128,21 @@ class _Streak:
     """
 
     def __init__(
-        self, procedure: Asking[Any], call: Call, make: Callable[[Call], Answer], takes: Callable[[Call], bool]
+        self,
+        procedure: Asking[Any],
+        call: Call,
+        make: Callable[[Call], Answer],
+        takes: Callable[[Call], bool],
+        unlimited_s: float,
     ) -> None:
         self._procedure = procedure
         self._make = make
         self._takes = takes
+        self._unlimited_s = unlimited_s
         self._lock = threading.Lock()  # whoever steps the procedure has it
         self._left = False
         self._call = call
-        self._until = self._looks_at = time.monotonic() + _limit_of(call)
+        self._until = self._looks_at = self._end_of(call)
         self._future: Future[Call | _Done] = _submit(self._calls)
 
     def waited(self) -> Call | _Done:
@@ -159,6 +166,7 @@ class _Streak:
                     return _step(self._procedure, NEVER_BEGAN if self._future.cancel() else LATE)
             return waiting.result()
         finally:
+            waiting.cancel()
             self._leave()
 
     def _calls(self) -> "Call | _Done":
@@ -175,7 +183,7 @@ class _Streak:
                 self._until = math.inf
                 if isinstance(following, _Done) or not self._takes(following):
                     return following
-                until = time.monotonic() + _limit_of(following)
+                until = self._end_of(following)
                 if until < self._looks_at:
                     return following
                 self._call, self._until = following, until
@@ -184,6 +192,9 @@ class _Streak:
         with self._lock:
             self._until = math.inf
         return following
+
+    def _end_of(self, call: Call) -> float:
+        return time.monotonic() + (self._unlimited_s if call.limit_s is None else call.limit_s)
 
     def _seconds(self) -> float | None:
         with self._lock:
@@ -200,10 +211,6 @@ class _Streak:
         with self._lock:
             self._left = True
         self._future.cancel()
-
-
-def _limit_of(call: Call) -> float:
-    return STUCK_S if call.limit_s is None else call.limit_s
 
 
 def _in_a_loop(call: Call) -> Answer:
