@@ -20,6 +20,18 @@ def test_a_check_of_the_longest_text_stands(helpdesk: LocalAuthority, letter: st
     assert helpdesk.verify_output_check(check["checkId"])["valid"]
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_decision_on_the_longest_id_stands_and_is_found(opened: Callable[..., LocalAuthority], kind: str) -> None:
+    authority = opened(INVOICES)
+    unlike = "".join(chr(0x4E00 + number * 97 % 20_000) for number in range(219))  # no database makes this shorter
+    fields = {"vendor": unlike, "invoice": 1, "amount": 1.0}
+    decision = authority.decide("pay-invoice", fields=fields)
+    assert 1950 < len(decision["case"]["id"]) <= 2000
+    assert authority.verify(decision["executionId"])["valid"]
+    found = authority._operators.executions(authority._operator, {"case": decision["case"]["id"]})
+    assert [each.execution_id for each in found.items] == [decision["executionId"]]
+
+
 def test_a_decision_on_the_longest_content_stands(opened: Callable[..., LocalAuthority]) -> None:
     authority = opened(INVOICES)
     mail = {"subject": "s", "body": "x" * (MOST["decide_job"] - KIB)}

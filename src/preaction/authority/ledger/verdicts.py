@@ -55,20 +55,15 @@ def page(
 
     `wanted` is column → value. A row that was altered comes as its `id` alone.
     """
-    statement = search(caller, wanted, before)
-    rows: list[dict[str, Any]] = [dict(row) for row in connection.execute(statement).mappings()]
-    shown: list[Mapping[str, Any]] = [
-        row if storage.intact(VERDICTS, row) else {"id": row["id"]} for row in rows[:PAGE]
-    ]
-    return shown, rows[PAGE - 1]["id"] if len(rows) > PAGE else None
-
-
-def search(caller: Caller, wanted: Mapping[str, str], before: str | None) -> sa.Select[Any]:
-    """The verdicts of one page and the one after it."""
     found = [VERDICTS.c.pack == caller.pack]
     if caller.jobs is not None:
         found.append(VERDICTS.c.job.in_(sorted(caller.jobs)))
     found += [VERDICTS.c[name] == value for name, value in wanted.items()]
     if before is not None:
         found.append(VERDICTS.c.id < before)
-    return sa.select(VERDICTS).where(*found).order_by(VERDICTS.c.id.desc()).limit(PAGE + 1)
+    statement = sa.select(VERDICTS).where(*found).order_by(VERDICTS.c.id.desc()).limit(PAGE + 1)
+    rows: list[dict[str, Any]] = [dict(row) for row in connection.execute(statement).mappings()]
+    shown: list[Mapping[str, Any]] = [
+        row if storage.intact(VERDICTS, row) else {"id": row["id"]} for row in rows[:PAGE]
+    ]
+    return shown, rows[PAGE - 1]["id"] if len(rows) > PAGE else None

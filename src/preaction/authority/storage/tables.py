@@ -118,7 +118,6 @@ VERDICTS: Final = _table(
     _text("received_at"),
     _text("key_id"),
     sa.Index("verdicts_execution", "execution_id"),
-    sa.Index("verdicts_case_id", "pack", "case_id", "id"),
 )
 """What gates reported: their own word, `at` by their clock. `allow` and `enforced` are 0 or 1."""
 
