@@ -12,7 +12,7 @@ from kit import helpdesk
 from pipeline.office import CONTEXT, LARGE, READ, WRITE, Office, raising
 from preaction import calling
 from preaction.calling import Asking, run
-from preaction.errors import ConfigurationError, MisuseError, SessionFull
+from preaction.errors import ConfigurationError, MisuseError, SessionFull, StoreUnavailable
 from preaction.pipeline import Command, ConfirmationError, ProposedCall, PublicToolError, Tool, ToolPipeline
 from preaction.pipeline.result import Unreadable, require_fit
 from preaction.pipeline.texts import Texts
@@ -93,6 +93,15 @@ def test_p10_a_store_that_fails_at_any_moment_never_lets_an_act_happen_twice(run
         office.clock.advance(seconds=200)
     assert len(office.acts) <= 1
     assert len(begun) <= agreed
+
+
+def test_p10_a_store_that_gives_up_by_itself_denies(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    monkeypatch.setattr(store, "look", raising(asyncio.CancelledError()))
+    office = Office(store=store)
+    assert [office.write().code, asyncio.run(office.apropose("approve_invoice", WRITE)).code] == ["internal"] * 2
+    with pytest.raises(StoreUnavailable, match="no answer"):
+        run(Texts(store).look("n"))
 
 
 def test_p03_a_repair_that_cannot_be_counted_is_denied() -> None:
