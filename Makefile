@@ -24,7 +24,7 @@ PYTEST_ARGS := -n 2 --dist worksteal
 MEASURED := $(shell find src tests examples vectors docs README.md -type f -not -path '*/__pycache__/*' 2>/dev/null)
 
 # Rooms that decide whether a call may act, or carry its facts: every branch of them is tested
-GATED := _core gate rules_file drive calling sessions stores results rest wire preflight pipeline
+GATED := _core gate rules_file drive calling sessions stores results rest wire preflight pipeline audit
 comma := ,
 empty :=
 space := $(empty) $(empty)

@@ -20,6 +20,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from preaction._core.company import plain_address
 from preaction._core.rule import read_rule
 from preaction._core.tool_rule import EntityField, TextCheck, ToolRule
+from preaction.audit.in_file import AuditInFile, trail_in
+from preaction.audit.trail import AuditTrail
 from preaction.errors import ConfigurationError
 from preaction.options import MAX_AGE, name_of
 from preaction.rest.origin import read_origin
@@ -178,6 +180,7 @@ class RulesInFile(BaseModel):
     max_clock_skew_s: Annotated[Seconds, Field(description="How far the clocks may disagree, in seconds.")] = 300.0
     deadline_s: Annotated[Seconds, Field(description="How long a verdict may wait for the authority.")] = 5.0
     store: Annotated[StoreInFile, AfterValidator(_one_place)] | None = None
+    audit: AuditInFile | None = None
 
 
 def json_schema() -> dict[str, Any]:
@@ -223,14 +226,25 @@ class RulesFile:
         options = {
             name: getattr(self.given, name)
             for name in self.given.model_fields_set
-            if name not in ("origin", "agent_key_env", "store")
+            if name not in ("origin", "agent_key_env", "store", "audit")
         }
         own = {name: value for name, value in overrides.items() if name not in ("origin", "agent_key")}
         if not {"verify", "describe"} <= own.keys() or (self.given.origin and "verify_output_check" not in own):
             options |= self._asked(os.environ if environ is None else environ, overrides)
         if self.given.store is not None and "store" not in own:
             options["store"] = self._store(self.given.store, os.environ if environ is None else environ)
+        if self.given.audit is not None and "audit" not in own:
+            options["audit"] = self._audit(self.given.audit, os.environ if environ is None else environ)
         return options | own
+
+    def _audit(self, given: AuditInFile, environ: Mapping[str, str]) -> AuditTrail:
+        key = environ.get(given.key_env or "") or None
+        if given.key_env and key is None:
+            raise self._error(("audit", "key_env"), _UNSET)
+        try:
+            return trail_in(Path(self.file).parent, given, key)
+        except ConfigurationError as error:
+            raise self._error(("audit",), str(error).removeprefix("audit: ")) from None
 
     def _store(self, given: StoreInFile, environ: Mapping[str, str]) -> Store:
         url = environ.get(given.redis_env)

@@ -95,6 +95,26 @@ def test_an_id_that_is_prose_is_not_kept_so_it_is_not_judged() -> None:
         replayed(audited((*SCENES["allowed"]()[:3], reply(ticketId="long " * 50)))[1])
 
 
+def test_a_call_without_a_session_replays_as_one() -> None:
+    gate, authority = helpdesk()
+    written: list[dict[str, Any]] = []
+    gate = helpdesk(authority=authority, audit=written.append)[0]
+    assert gate.check(None, REPLY, reply()).code == "no_session"
+    assert written[0]["session"] is None
+    assert replayed(written[0]) == []
+
+
+def test_in_test_mode_the_subject_tells_the_case_so_it_must_be_kept() -> None:
+    scene = company(test_recipients=["t@acme.example"])
+    decided(*scene, "acme.example")
+    args = mail(to="t@acme.example", subject="acme.example")
+    with pytest.raises(RecordMismatch, match="the value of 'subject'"):
+        replayed(audited((*scene, MAIL, args), keep=["to"])[1])
+    verdict, record = audited((*scene, MAIL, args), keep=["to", "subject"])
+    assert verdict.allow
+    assert replayed(record) == []
+
+
 # ---------------------------------------------------------------- tampering
 
 
@@ -179,6 +199,18 @@ def test_arguments_that_are_not_those_of_the_digest_are_refused() -> None:
     record = allowed(arguments="whole")
     record["arguments"]["view"]["body"] = "something else"
     with pytest.raises(RecordMismatch, match="not those of its digest"):
+        replayed(record)
+
+
+def test_two_names_for_one_field_and_two_digests_of_one_text_are_refused() -> None:
+    record = allowed()
+    record["arguments"]["view"]["BODY"] = "text"
+    with pytest.raises(RecordMismatch, match="its arguments can't be read"):
+        replayed(record)
+    record = allowed()
+    (asked,) = record["rounds"][1]
+    record["rounds"].append([{**asked, "ask": {**asked["ask"], "digest": "sha-256:" + "0" * 64}}])
+    with pytest.raises(RecordMismatch, match="it holds two digests of one text"):
         replayed(record)
 
 

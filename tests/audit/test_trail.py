@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from core.test_record import SCENES, Scene
 from kit import BODY, MAIL, REPLY, SESSION, TICKET, company, decided, helpdesk, mail, reply
 from preaction import ActionGate, ConfigurationError, Verdict
 from preaction.audit import AuditTrail, records
-from preaction.audit.trail import Recorder, options_to_json
+from preaction.audit.trail import Recorder, options_to_json, version
 from preaction.pipeline import JsonlAudit
 
 SECRET = "mallory@evil.example"
@@ -230,3 +231,20 @@ def test_records_in_a_chained_file_are_read_again(tmp_path: Path) -> None:
     gate.check(SESSION, REPLY, reply())
     gate.check(SESSION, REPLY, reply(ticketId="HC-1"))
     assert [record.verdict.code for record in records(path)] == ["allowed", "case_not_decided"]
+
+
+def test_what_the_log_says_of_itself_is_no_record(tmp_path: Path) -> None:
+    path = tmp_path / "trail.jsonl"
+    gate, _ = helpdesk(audit=JsonlAudit(path, durable=False, max_bytes=100, keep=1))
+    for _ in range(3):
+        gate.check(SESSION, REPLY, reply())
+    assert path.read_bytes().count(b"\n") == 2
+    assert len([*records(path)]) == 1
+
+
+def test_a_copy_that_was_never_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", none)
+    assert version.__wrapped__() == "unknown"

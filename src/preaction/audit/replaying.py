@@ -68,7 +68,7 @@ def _book(job: str, tools: str, options: str) -> RuleBook:
 
 
 def call_of(record: AuditRecord, book: RuleBook) -> Call:
-    """The recorded call, with stand-ins for the arguments that were left out.
+    """The recorded call of a tool that `book` has a rule for, with stand-ins for the arguments that were left out.
 
     Raises `RecordMismatch` where the decision looks, by these rules, at a value that isn't there.
     """
@@ -85,12 +85,11 @@ def call_of(record: AuditRecord, book: RuleBook) -> Call:
         raise RecordMismatch("its arguments can't be read")
     if not given.left_out and call_digest(call.tool, call.arguments) != given.digest:
         raise RecordMismatch("its arguments are not those of its digest")
-    rule = book.rules.get(record.tool)
-    if rule is not None:
-        _require_names(record, given.left_out, rule, book)
-        _require(record, paths_of_fixed(rule))
-        if check_rule(rule) is None and check_fields(call, rule, book.refused) is None:
-            _require(record, paths_of_case(rule, book))
+    rule = book.rules[record.tool]
+    _require_names(record, given.left_out, rule, book)
+    _require(record, paths_of_fixed(rule))
+    if check_rule(rule) is None and check_fields(call, rule, book.refused) is None:
+        _require(record, paths_of_case(rule, book))
     return call
 
 
@@ -128,8 +127,8 @@ def rounds_for(record: AuditRecord, call: Call, book: RuleBook) -> list[Round]:
     """
     try:
         rounds = record.rounds
-        rule = book.rules.get(record.tool)
-        if rule is not None and any(_is_left_out(record, path) for path in rule.texts):
+        rule = book.rules[record.tool]
+        if any(_is_left_out(record, path) for path in rule.texts):
             recorded, wanted = _recorded_digest(record, rule), read_text(call, rule)
             rounds = _swapped(rounds, recorded, wanted) if recorded and wanted else rounds
         return rounds_from_json(rounds)

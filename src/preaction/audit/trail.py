@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
 from importlib import metadata
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from preaction._core.call import Call
 from preaction._core.denied import quote
@@ -142,13 +142,10 @@ def options_to_json(book: RuleBook, own_suffixes: Sequence[str], shared_domains:
     }
 
 
-_UNKNOWN: Final = "unknown"
-
-
 @cache
 def version() -> str:
     """This release of preaction."""
     try:
         return metadata.version("preaction")
     except metadata.PackageNotFoundError:  # its files were copied, not installed
-        return _UNKNOWN
+        return "unknown"

@@ -45,7 +45,7 @@ def check(
     if session is not None and (given.decisions or given.output_checks):
         fail("preaction: --session: what counts is what the session recorded; leave 'results' out")
     with told(str(rules)):
-        options = file.options(None, {} if session is not None else {"store": None})
+        options = file.options(None, {"audit": None} if session is not None else {"audit": None, "store": None})
         with file.placed():
             gate = create_action_gate(**options)
         for decision in given.decisions:

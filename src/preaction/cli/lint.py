@@ -46,7 +46,7 @@ def lint(
 
         file = read_rules_file(rules)
         # A store is not needed, and opening one could make its file.
-        felspar = None if offline else file.options(None, {"store": None})["describe"].source
+        felspar = None if offline else file.options(None, {"audit": None, "store": None})["describe"].source
         real = _tools(mcp, mcp_header or [], tools, prefix, ignore or [], file.given.agent_key_env)
         report = look(file, felspar, real, accept or [])
     if as_json:

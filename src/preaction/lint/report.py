@@ -54,7 +54,7 @@ def lint(
     `ConfigurationError` for one that isn't a description.
     """
     given = file.given
-    options = file.options({}, {**dict.fromkeys(CALLABLES, _nobody), "store": None})
+    options = file.options({}, {**dict.fromkeys(CALLABLES, _nobody), "audit": None, "store": None})
     with file.placed():
         create_action_gate(**options)
     rules = {tool: read_rule(tool, rule) for tool, rule in given.tools.items()}
