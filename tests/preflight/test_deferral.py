@@ -117,6 +117,19 @@ def test_f12_at_the_trigger_nothing_is_excused() -> None:
     assert resumed(preflight, record, pre_set_data=None, measured_data=None).execution_decision == "ask_user"
 
 
+def test_f12_what_a_resumed_run_asks_for_can_be_answered() -> None:
+    preflight = scheduling()
+    record = deferred(preflight)
+    assert resumed(preflight, record, None).execution_decision == "ask_user"
+    answered = resumed(preflight, record, None, user_answers={"amount": 7})
+    assert (answered.execution_decision, values(answered)["amount"]) == ("execute", 7)
+    assert values(answered)["to_account"] == ACCOUNT
+    corrected = resumed(preflight, record, user_answers={"to_account": "another"})
+    assert values(corrected)["to_account"] == "another"
+    with pytest.raises(MisuseError, match="user_answers"):
+        resumed(preflight, record, user_answers=[("amount", 7)])
+
+
 @pytest.mark.parametrize(
     "changes",
     [

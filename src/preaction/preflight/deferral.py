@@ -23,6 +23,7 @@ class Now:
     measured_data: Mapping[str, Any] | None = None
     prior_state: State | Mapping[str, Any] | None = None
     checklist_answers: Mapping[str, Any] | None = None
+    user_answers: Mapping[str, Any] | None = None
 
 
 def at_trigger(
@@ -34,8 +35,12 @@ def at_trigger(
         raise MisuseError(
             f"deferred_record: its execution_decision is {record['execution_decision']!r}, not 'deferred'"
         )
+    answers = {} if now.user_answers is None else now.user_answers
+    if not isinstance(answers, Mapping):
+        raise MisuseError("user_answers: a mapping of names to values is needed")
+    carried = record["deferred_input"]
     request = Request(
-        **record["deferred_input"],
+        **{**carried, "user_answers": {**carried["user_answers"], **answers}},
         tool=now.tool,
         pre_set_data=now.pre_set_data,
         measured_data=now.measured_data,

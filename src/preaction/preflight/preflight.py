@@ -137,16 +137,18 @@ class Preflight(Executing):
         measured_data: Mapping[str, Any] | None = None,
         prior_state: State | Mapping[str, Any] | None = None,
         checklist_answers: Mapping[str, Any] | None = None,
+        user_answers: Mapping[str, Any] | None = None,
         occurrence: str | None = None,
     ) -> State:
         """The run of a deferred record, now that its time has come; everything is as in `run_and_record` (F12).
 
-        The record brings what the user meant; all else is given as it is now. However often its trigger fires, the act
-        is executed once in all. For what recurs, `occurrence` names the time that this is, such as `2026-12`, and each
-        is executed once; without it, each resumed run is an act. Raises `InvalidJSON` and `MisuseError` for what is no
-        record of a deferred run.
+        The record brings what the user meant; all else is given as it is now. Where a run asks, resume it again with
+        the `user_answers`; they go before those of the record. However often its trigger fires, the act is executed
+        once in all. For what recurs, `occurrence` names the time that this is, such as `2026-12`, and each is executed
+        once; without it, each resumed run is an act. Raises `InvalidJSON` and `MisuseError` for what is no record of a
+        deferred run.
         """
-        now = Now(tool, pre_set_data, measured_data, prior_state, checklist_answers)
+        now = Now(tool, pre_set_data, measured_data, prior_state, checklist_answers, user_answers)
         return await arun(self._recorded(*at_trigger(deferred_record, now, occurrence)))
 
     def resume_sync(
