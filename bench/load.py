@@ -313,8 +313,8 @@ def main() -> None:
                 ):
                     tag = {"database": kind, "workers": int(workers), "receipts": size}
                     figures(served, plain, ids[size], asked.seconds, tag)
-        for (kind, size), url in urls.items():
-            audited(url, keys[size], {"database": kind})
+        for size, kind in product(keys, made):
+            audited(urls[kind, size], keys[size], {"database": kind})
 
 
 if __name__ == "__main__":
