@@ -33,7 +33,7 @@ def redis(appendfsync: str) -> Iterator[RedisStore]:
         store.close()
 
 
-def gate_over(store: Store, tool: str, rule: dict[str, Any], body: str) -> ActionGate:
+def gate_over(store: Store, tool: str, rule: dict[str, Any], body: str, **options: Any) -> ActionGate:
     """A gate whose authority answers in the same process, and a session in which the call is allowed."""
     authority = FakeAuthority()
     gate = create_action_gate(
@@ -44,6 +44,7 @@ def gate_over(store: Store, tool: str, rule: dict[str, Any], body: str) -> Actio
         verify_output_check=authority,
         clock=authority.clock,
         store=store,
+        **options,
     )
     decision = authority.decide("HC-1201")
     gate.decisions.record("s", "HC-1201", decision)

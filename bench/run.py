@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+from bench_audit import audit
 from bench_pipeline import pipeline
 from bench_stores import stores
 
@@ -277,6 +278,7 @@ def main() -> None:
     over_http(pairs)
     os.sched_setaffinity(0, cores)
     stores(ratio, show, pairs, TOOL, RULE, CALL)
+    audit(ratio, show, pairs, TOOL, RULE, CALL)
     pipeline(pairs)
 
 

@@ -260,3 +260,15 @@ def test_ten_thousand_calls_are_judged_in_less_than_a_minute(trail: Path, rules:
     summary = json.loads(command("backtest", trail, "--rules", rules, "--json")[1].splitlines()[-1])
     assert summary["calls"] == 10_000
     assert summary["seconds"] < 60
+
+
+def test_audit_verify_finds_an_altered_record_of_a_gate(trail: Path) -> None:
+    gate, authority = helpdesk(audit=JsonlAudit(trail, durable=False))
+    decided(gate, authority)
+    for _ in range(2):
+        gate.check(SESSION, REPLY, reply())
+    assert command("audit", "verify", trail)[1].startswith("2 entries; the chain is whole, and ends at number 2 ")
+    trail.write_bytes(trail.read_bytes().replace(b'"allow": true', b'"allow": false', 1))
+    code, out, _ = command("audit", "verify", trail)
+    assert code == 1
+    assert out.startswith("altered: trail.jsonl:1 number 1 ")

@@ -33,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-audit = typer.Typer(help="Work on the tool pipeline's audit.", no_args_is_help=True)
+audit = typer.Typer(help="Work on the audit of the tool pipeline or of a gate.", no_args_is_help=True)
 pack = typer.Typer(help="Work on packs.", no_args_is_help=True)
 keys = typer.Typer(help="Work on keys.", no_args_is_help=True)
 

@@ -1,4 +1,4 @@
-"""`preaction audit verify`: whether the pipeline's audit holds what was written, and where it doesn't."""
+"""`preaction audit verify`: whether an audit, of the pipeline or a gate, holds what was written, and where not."""
 
 import json
 import os
