@@ -79,7 +79,7 @@ async def test_wherever_it_is_cancelled_the_next_one_hears_its_own_answer(redis_
         await store.aswap("b", None, "of b", HOUR)
         for cold in (True, False):
             heard: list[str | None] = []
-            for steps in range(60):
+            for steps in range(500):
                 if cold:
                     await store.aclose()
                 task = asyncio.create_task(store.alook("a"))
@@ -87,12 +87,14 @@ async def test_wherever_it_is_cancelled_the_next_one_hears_its_own_answer(redis_
                     await asyncio.sleep(0)
                 if task.done():
                     heard.append(await task)
+                    if len(heard) == 5:
+                        break
                     continue
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):  # none is lost on the way
                     await task
                 assert await store.alook("b") == "of b"
-            assert set(heard) == {"of a"}
+            assert heard == ["of a"] * 5
 
 
 async def test_many_that_are_cancelled_take_no_connection_with_them(redis_server: RedisServer) -> None:
