@@ -69,6 +69,12 @@ def test_of_the_arguments_there_are_the_id_and_shapes_alone() -> None:
     assert SECRET not in json.dumps(record)
 
 
+OPEN = helpdesk(
+    rule={"fields": ["ticketId", "body", "to", "subject", "open.*"], "recipients_at": ["acme.example"]},
+    refuse_fields=["bcc"],
+)
+decided(*OPEN)
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.just(SECRET),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just(SECRET) | st.just("body"), inner, max_size=2),
@@ -78,10 +84,19 @@ json_values = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["body", "to", "subject", SECRET, f"x{SECRET}"]), json_values, max_size=4))
 def test_nothing_of_what_is_left_out_gets_into_a_record(args: dict[str, Any]) -> None:
-    gate, authority = helpdesk(rule={"fields": ["ticketId", "body", "to"], "recipients_at": ["acme.example"]})
-    decided(gate, authority)
+    gate, authority = OPEN
     _, record = audited((gate, authority, REPLY, {"ticketId": TICKET, **args}))
     assert SECRET not in json.dumps(record)
+
+
+def test_of_recipients_there_are_the_domains_that_name_the_case() -> None:
+    scene = company()
+    decided(*scene, "acme.example")
+    for to in ("mallory@acme.example", ["mallory@acme.example", "Mallory <mallory@acme.example>"]):
+        _, record = audited((*scene, MAIL, mail(to=to, subject="for mallory")))
+        assert "mallory" not in json.dumps(record).casefold()
+    _, record = audited((*scene, MAIL, mail(to="mallory@mail.other.example")))
+    assert record["rounds"][0][0]["ask"]["names"] == ["mail.other.example", "other.example"]
 
 
 def test_what_names_the_case_is_kept_as_an_id_and_not_as_prose() -> None:
