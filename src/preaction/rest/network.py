@@ -63,8 +63,9 @@ class PoolLink:
         try:
             yield Reply(response.status, response.headers, response.iter_stream())
         finally:
-            if _is_followed(response):
-                response.extensions["network_stream"].spoilt = True
+            stream = response.extensions.get("network_stream")  # a pool's answers all have one, a stand-in's have none
+            if stream is not None and _is_followed(response):
+                stream.spoilt = True
             response.close()
 
     def close(self) -> None:
