@@ -4,6 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
+# Tests start many short processes; where nothing compiled is kept, each compiles all that it imports
+unexport PYTHONDONTWRITEBYTECODE
+
 # Only used to create .venv: make setup PYTHON=python3.13
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV_REQUIREMENT := uv>=0.9,<0.14
