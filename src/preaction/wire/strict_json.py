@@ -29,7 +29,7 @@ def loads(data: bytes | str, *, max_bytes: int = MAX_BYTES) -> JSON:
         raise InvalidJSON(f"the text is {len(raw)} bytes long; at most {max_bytes} are read")
     try:
         # Two readers: the fast one refuses bad Unicode, deep nesting and NaN, the other sees repeated keys.
-        pydantic_core.from_json(raw, allow_inf_nan=False)
+        pydantic_core.from_json(raw, allow_inf_nan=False, cache_strings="none")
         value: JSON = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise InvalidJSON(f"not strict JSON: {error}") from None
