@@ -85,7 +85,7 @@ def main(folder: str) -> int:
     preflight = preflight_over(storage := SqliteStorage(Path(folder) / "records.db"))
     act(preflight, say(preflight, "send 500,000 won to my landlord"))
     if say(preflight, "send 450,000 won to my landlord on the first").execution_decision == "deferred":
-        print("on the first, in another process, whose scheduler fires twice")
+        print("on the first, by another preflight over the same file, whose scheduler fires twice")
         later, deferred = preflight_over(SqliteStorage(Path(folder) / "records.db")), storage.records(KEY)[-1]
         for _ in range(2):
             act(later, later.resume_sync(deferred, **now(later)))
