@@ -21,6 +21,8 @@ LOWEST := .venv-lowest
 LOWEST_READY := $(LOWEST)/.ready
 SCHEMATHESIS := .venv-schemathesis
 SCHEMATHESIS_READY := $(SCHEMATHESIS)/.ready
+FUZZ := .venv-fuzz
+FUZZ_READY := $(FUZZ)/.ready
 
 PYTEST_ARGS := -n 2 --dist worksteal
 # What the fast suite measures, and so what makes its data old
@@ -68,6 +70,12 @@ $(LOWEST_READY): pyproject.toml | $(UV)
 $(SCHEMATHESIS_READY): Makefile | $(UV)
 	$(UV) venv --quiet --clear --python $(BIN)/python $(SCHEMATHESIS)
 	$(UV) pip install --quiet --python $(SCHEMATHESIS)/bin/python 'schemathesis>=4.32,<5'
+	@touch $@
+
+# Atheris has wheels for few versions of Python
+$(FUZZ_READY): pyproject.toml | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(FUZZ)
+	$(UV) pip install --quiet --python $(FUZZ)/bin/python -e . 'atheris>=3,<4'
 	@touch $@
 
 .PHONY: schemathesis
@@ -144,6 +152,14 @@ test-long: test-nightly test-lowest  ## what takes longer: many more generated e
 test-nightly: $(READY) $(SCHEMATHESIS_READY)  ## property tests with many more examples, and tests marked `long`
 	HYPOTHESIS_PROFILE=nightly $(BIN)/pytest $(PYTEST_ARGS) -m 'hypothesis or long'
 
+# Seconds for each reader: make fuzz SECONDS_EACH=600
+SECONDS_EACH ?= 60
+.PHONY: fuzz
+fuzz: $(FUZZ_READY)  ## coverage-guided fuzzing of what reads foreign bytes; what it finds is kept as crash-…
+	for reader in strict results addresses; do mkdir -p $(FUZZ)/seen/$$reader; \
+	$(FUZZ)/bin/python tests/fuzz.py $$reader -max_total_time=$(SECONDS_EACH) -max_len=20000 -print_final_stats=1 \
+	$(FUZZ)/seen/$$reader vectors; done
+
 .PHONY: test-lowest
 test-lowest: $(LOWEST_READY)  ## the fast suite with the oldest dependencies that pyproject.toml allows
 	$(LOWEST)/bin/python -m pytest $(PYTEST_ARGS)
@@ -156,5 +172,5 @@ test-runtimes: $(READY)  ## the adapters, each in an environment with its own ru
 
 .PHONY: clean
 clean:  ## remove what was built, measured and cached; keep .venv and .venv-runtimes
-	rm -rf dist site mutants .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(LOWEST) $(SCHEMATHESIS)
+	rm -rf dist site mutants crash-* $(FUZZ) .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(LOWEST) $(SCHEMATHESIS)
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
