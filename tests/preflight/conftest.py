@@ -1,0 +1,3 @@
+"""The room's fixtures."""
+
+from authority.postgres import postgres  # noqa: F401 (a fixture)
