@@ -48,6 +48,7 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
         "adapters/mcp_proxy/http.py",
         "HttpFront._look",
     ): "a server that can't list its tools is asked again; until then all that the rules don't name is denied",
+    ("adapters/mcp_proxy/http.py", "HttpFront._session"): "what one session failed on ends it, and no other's",
     (
         "authority/facts/lookups.py",
         "_Entry._read",
@@ -57,6 +58,7 @@ BROAD_EXCEPTS: dict[tuple[str, str], str] = {
         "_Door.__call__",
     ): "the server's door: a plain 500, where else values would reach its log",
     ("audit/trail.py", "AuditTrail.write"): "a sink of the user's own; raised again where its record is required",
+    ("lint/mcp_listing.py", "list_tools"): "a task group tells what failed in it as one: named, it ends lint",
     ("lint/tools.py", "_imported"): "a module of the user's own may raise anything when it is imported: it is named",
     ("mcp_tools.py", "call_tool"): "the MCP SDK would answer with the error's own words, and values with them",
     ("pipeline/audit.py", "Audits.__call__"): "a sink that need not take a record may fail; any other's error goes on",
@@ -122,7 +124,7 @@ def is_broad(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(getattr(kind, "id", "") in ("Exception", "BaseException") for kind in kinds)
+    return any(getattr(kind, "id", "").removesuffix("Group") in ("Exception", "BaseException") for kind in kinds)
 
 
 def broad_excepts(tree: ast.AST) -> Iterator[str]:

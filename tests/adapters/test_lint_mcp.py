@@ -103,8 +103,8 @@ def test_a_server_over_http(rules: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(server(rules, str(port)), env={**os.environ, "DESK_KEY": ""}, **quiet)  # type: ignore[call-overload]
+    environment, null = {**os.environ, "DESK_KEY": ""}, subprocess.DEVNULL
+    process = subprocess.Popen(server(rules, str(port)), env=environment, stdout=null, stderr=null)
     try:
         ends = time.monotonic() + 30
         while time.monotonic() < ends:

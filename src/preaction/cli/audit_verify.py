@@ -93,9 +93,8 @@ def _words(check: "Check", count: int) -> str:
         rows += f", after {check.removed} that were removed as asked for"
     if check.cut is not None:
         rows += f"; {_ascii(check.cut)} is unfinished, as a crash or a full disk leaves a line"
-    if count:
+    if count or check.head is None:
         return f"{rows}; {count} findings"
-    assert check.head is not None  # noqa: S101 - else there were a finding
     return f"{rows}; the chain is whole, and ends at number {check.head.number} {check.head.digest}"
 
 

@@ -28,7 +28,7 @@ def list_tools(where: str, headers: Mapping[str, str], hidden: str | None = None
     """
     try:
         return anyio.run(_listed, where, headers, hidden)
-    except BaseExceptionGroup as group:
+    except ExceptionGroup as group:
         raise ConfigurationError(_why(group)) from None
     except (OSError, MCPError, ValueError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
         raise ConfigurationError(_why(error)) from None
@@ -69,7 +69,7 @@ async def _client(stack: AsyncExitStack, where: str, headers: Mapping[str, str],
 
 def _why(error: BaseException) -> str:
     """One line; an error's own words could hold what came over the network."""
-    while isinstance(error, BaseExceptionGroup):
+    while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, ConfigurationError):
         return str(error)
