@@ -1,8 +1,9 @@
 """What both kinds of database must do: one writer at a time, whole transactions or none, their own signing key."""
 
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,16 @@ def test_servers_that_start_at_once_make_one_database(stored: Callable[[], Stora
         thread.join(20)
     assert len({storage.signer.kid for storage in opened}) == 1
     assert len(opened) == 4
+
+
+def test_a_new_file_that_another_server_writes_to_just_now_is_waited_for(tmp_path: Path) -> None:
+    """SQLite refuses the change to WAL at once there, however long it would wait for other locks."""
+    with closing(sqlite3.connect(tmp_path / "new.db", isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ended = threading.Timer(0.3, other.execute, ["COMMIT"])
+        ended.start()
+        Storage(f"sqlite:///{tmp_path / 'new.db'}").close()
+        ended.join()
 
 
 def test_a_database_is_opened_with_its_own_key_only(place: Place, stored: Callable[[], Storage]) -> None:

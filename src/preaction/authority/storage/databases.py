@@ -8,11 +8,13 @@ is read after the lock was had is the newest; a snapshot taken before it would n
 """
 
 import selectors
+import sqlite3
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -104,10 +106,22 @@ def _sqlite(url: str, *pragmas: str, **pool: Any) -> sa.Engine:
 
     def prepare(raw: Any, _record: object) -> None:
         raw.isolation_level = None  # the driver must not begin transactions by itself
-        _run(raw.cursor(), *pragmas)
+        _settle(raw, pragmas)
 
     sa.event.listen(engine, "connect", prepare)
     return engine
+
+
+def _settle(raw: sqlite3.Connection, pragmas: Sequence[str]) -> None:
+    """Make the settings. While another server writes to a file that is new, SQLite refuses WAL without its wait."""
+    ends = monotonic() + WAIT_S
+    while True:
+        try:
+            return _run(raw.cursor(), *pragmas)
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() > ends:
+                raise
+        sleep(0.01)
 
 
 def _server(text: str, key: Path | None) -> Database:
