@@ -2,6 +2,7 @@
 without JavaScript, in the dark and on a small screen.
 """
 
+import re
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -265,18 +266,20 @@ def test_all_of_it_works_with_the_keyboard_alone_and_without_javascript(
                 return
         raise AssertionError(f"{name} is not reached")
 
-    page.keyboard.press("Tab")
-    expect(page.locator(":focus")).to_have_text("Skip to the content")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    page.keyboard.type("pa_operator_wrong")
-    page.keyboard.press("Enter")
+    def sign_in_by_keys(key: str) -> None:
+        """Each key waits for what the one before it did: the browser itself goes to a fragment later than it was asked."""
+        page.keyboard.press("Tab")
+        expect(page.locator(":focus")).to_have_text("Skip to the content")
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile("#content$"))
+        page.keyboard.press("Tab")
+        expect(page.get_by_label("Operator key")).to_be_focused()
+        page.keyboard.type(key)
+        page.keyboard.press("Enter")
+
+    sign_in_by_keys("pa_operator_wrong")
     expect(page.get_by_role("alert")).to_be_visible()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    page.keyboard.type(authority.operator_key)
-    page.keyboard.press("Enter")
+    sign_in_by_keys(authority.operator_key)
     expect(page.get_by_role("heading", level=1)).to_have_text("Decisions")
     focused("Output checks")
     page.keyboard.press("Enter")
