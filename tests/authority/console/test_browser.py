@@ -267,7 +267,7 @@ def test_all_of_it_works_with_the_keyboard_alone_and_without_javascript(
         raise AssertionError(f"{name} is not reached")
 
     def sign_in_by_keys(key: str) -> None:
-        """Each key waits for what the one before it did: the browser itself goes to a fragment later than it was asked."""
+        """Each key waits for what the one before it did: a browser goes to a fragment later than it was asked."""
         page.keyboard.press("Tab")
         expect(page.locator(":focus")).to_have_text("Skip to the content")
         page.keyboard.press("Enter")
