@@ -12,7 +12,7 @@ from kit import REPLY, SESSION, decided, reply, reply_rule
 from preaction import ActionGate, ConfigurationError
 from preaction.audit import records
 from preaction.audit.chain_check import Check
-from preaction.audit.jsonl_audit import standing
+from preaction.audit.parts import standing
 from preaction.cli.app import app
 from preaction.rules_file import CALLABLES
 from preaction.testing import FakeAuthority

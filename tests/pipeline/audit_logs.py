@@ -8,7 +8,7 @@ from typing import Any
 
 from preaction.audit.chain import EMPTY, Links, entry_of
 from preaction.audit.chain_check import Check, Finding
-from preaction.audit.jsonl_audit import standing
+from preaction.audit.parts import standing
 from preaction.pipeline import JsonlAudit, SqlAudit
 
 KEY = "correct horse battery staple, and more"

@@ -18,9 +18,9 @@ import pytest
 from filelock import FileLock
 
 from pipeline.office import WRITE, Office
-from preaction.audit import jsonl_audit
+from preaction.audit import jsonl_audit, parts
 from preaction.audit.chain_check import Check, Finding
-from preaction.audit.jsonl_audit import parts_of, standing
+from preaction.audit.parts import parts_of, standing
 from preaction.errors import ConfigurationError, StoreUnavailable
 from preaction.pipeline import JsonlAudit
 
@@ -199,14 +199,14 @@ def test_p13_a_file_that_became_a_part_while_it_was_opened_is_read_once(
     audit = log(path, max_bytes=600)
     audit(record(1))
     audit(record(2))
-    parts = jsonl_audit.parts_of
+    real = parts.parts_of
 
     def rotated(path: Path) -> list[Path]:
-        monkeypatch.setattr(jsonl_audit, "parts_of", parts)
+        monkeypatch.setattr(parts, "parts_of", real)
         audit(record(3))
-        return parts(path)
+        return real(path)
 
-    monkeypatch.setattr(jsonl_audit, "parts_of", rotated)
+    monkeypatch.setattr(parts, "parts_of", rotated)
     assert verified(path).entries == 2
     assert verified(path).entries == 3
 
@@ -317,7 +317,7 @@ def test_p13_a_part_with_another_end_takes_nothing(path: Path, end: str) -> None
 
 
 def test_p13_an_end_that_is_too_long_to_be_a_line_is_not_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl_audit, "_LONGEST", 1000)
+    monkeypatch.setattr(jsonl_audit, "LONGEST", 1000)
     monkeypatch.setattr(jsonl_audit, "_BLOCK", 300)
     log(path)(record(1, text="x" * 500))
     log(path)(record(2))

@@ -5,20 +5,17 @@ the lock beside the file, `audit.jsonl.lock`; who only reads needs none, and may
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from errno import ENOENT
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 from filelock import FileLock
 
 from preaction.audit.chain import (
     EMPTY,
-    MAX_ENTRY,
     Entry,
     Head,
     Links,
@@ -30,7 +27,7 @@ from preaction.audit.chain import (
     proposals,
     removed_note,
 )
-from preaction.audit.chain_check import Stands
+from preaction.audit.parts import LONGEST, parts_of, standing
 from preaction.errors import ConfigurationError, StoreUnavailable
 
 LOCK_S: Final = 10.0
@@ -38,8 +35,6 @@ LOCK_S: Final = 10.0
 
 _POLL_S: Final = 0.005
 _BLOCK: Final = 1 << 16
-_LONGEST: Final = MAX_ENTRY + 1000
-_PART: Final = re.compile(r"\.([0-9]{12,15})")
 
 
 class JsonlAudit:
@@ -210,46 +205,6 @@ class JsonlAudit:
         return [] if self._keep is None else parts_of(self._path)[: -self._keep]
 
 
-def parts_of(path: Path) -> list[Path]:
-    """The parts of the log at `path`, oldest first."""
-    named = [each for each in path.parent.iterdir() if each.name.startswith(f"{path.name}.")]
-    return sorted(
-        (each for each in named if _PART.fullmatch(each.name[len(path.name) :])), key=lambda part: int(part.suffix[1:])
-    )
-
-
-def standing(path: Path) -> Iterator[Stands]:
-    """What stands in a log at this moment, oldest first, also while processes write it.
-
-    `OSError` for a log that isn't there or can't be read, and for one whose parts are removed meanwhile.
-    """
-    with ExitStack() as stack:
-        newest: BinaryIO | None = None
-        with suppress(FileNotFoundError):
-            newest = stack.enter_context(path.open("rb"))
-        parts = parts_of(path)  # after it was opened: it may have become the last of them since
-        if newest is None and not parts:
-            raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
-        for part in parts:
-            with part.open("rb") as file:
-                if newest is not None and os.path.sameopenfile(file.fileno(), newest.fileno()):
-                    newest = None
-                yield from _lines(file, part.name, newest=False)
-        if newest is not None:
-            yield from _lines(newest, path.name, newest=True)
-
-
-def _lines(file: BinaryIO, name: str, *, newest: bool) -> Iterator[Stands]:
-    for number, line in enumerate(iter(lambda: file.readline(_LONGEST), b""), 1):
-        place, entry = f"{name}:{number}", entry_of(line.removesuffix(b"\n"))
-        if entry is not None:
-            yield Stands(place, entry)
-        elif newest and not line.endswith(b"\n"):
-            yield Stands(place, None, "an unfinished line that isn't of this log", line)
-        else:
-            yield Stands(place, None, "not a line of this log")
-
-
 def _put(file: FileIO, at: int, data: bytes) -> None:
     file.seek(at)
     if file.write(data) != len(data):
@@ -265,6 +220,6 @@ def _ending(file: FileIO, size: int) -> tuple[bytes | None, bytes]:
         lines, end, piece = data.rpartition(b"\n")
         if end and (start <= 0 or b"\n" in lines):
             return lines.rpartition(b"\n")[2], piece
-        if len(data) > _LONGEST:
+        if len(data) > LONGEST:
             raise StoreUnavailable("audit: the log ends with a line that is too long to be one of it")
     return None, data

@@ -1,19 +1,17 @@
 """Records of the gate's audit as they stand in a file: a line each, bare or in a chain's entry."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
 from preaction._core.verdict import Verdict
+from preaction.audit.parts import LONGEST
 from preaction.audit.record import AuditRecord, Said, verdict_from
 from preaction.errors import ConfigurationError, InvalidJSON
 from preaction.wire.strict_json import load_object
-
-LONGEST: Final = (16 << 20) + 1000
-"""Bytes of the longest line that is read: the largest record of an audit, in its entry."""
 
 
 def records(path: Path) -> Iterator[AuditRecord]:
@@ -44,21 +42,24 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _objects(name: str, file: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in _lines(file):
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), 1):
         try:
-            given = load_object(line, max_bytes=LONGEST)
+            given = object_in(line)
         except InvalidJSON as error:
             raise InvalidJSON(f"{name}:{number}: {error}") from None
-        record = given.get("record")
-        if isinstance(record, dict) and "number" in given:
-            given = record
-        if "log" not in given or "kind" in given:
+        if given is not None:
             yield number, given
 
 
-def _lines(file: BinaryIO) -> Iterable[tuple[int, bytes]]:
-    lines = enumerate(iter(lambda: file.readline(LONGEST + 1), b""), 1)
-    return ((number, line) for number, line in lines if line.strip())
+def object_in(line: bytes) -> dict[str, Any] | None:
+    """The object in one line; of a chain's entry the record alone, and None for its own notes and an empty line."""
+    if not line.strip():
+        return None
+    given = load_object(line, max_bytes=LONGEST)
+    record = given.get("record")
+    if isinstance(record, dict) and "number" in given:
+        given = record
+    return given if "log" not in given or "kind" in given else None
 
 
 def record_of(given: dict[str, Any]) -> AuditRecord:

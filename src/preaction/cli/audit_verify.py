@@ -64,7 +64,7 @@ def _findings(log: str, check: "Check") -> "Iterator[Finding]":
         with closing(SqlAudit(log, create=False)) as audit:
             yield from audit.findings(check)
         return
-    from preaction.audit.jsonl_audit import standing
+    from preaction.audit.parts import standing
 
     path = Path(log)
     try:
