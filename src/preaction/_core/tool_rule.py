@@ -40,8 +40,9 @@ class ToolRule(_Config):
     """What one tool may do. Keys are read in snake_case and camelCase; anything unknown raises `ConfigurationError`.
 
     Exactly one of `writes` (an output that the released pack must list under the decided outcome) and `outcomes` (the
-    outcomes that let this tool act) is set; every other key narrows. `design`: the call sets only `fields`, is about
-    the case in `entity` or the one that the job's subject tells, and carries the text that an output check passed.
+    outcomes that let this tool act) is set; every other key narrows: the call sets only `fields`, is about the case in
+    `entity` or the one that the job's subject tells, and carries the text that an output check passed. The page on
+    rules has all keys.
     """
 
     writes: Name | None = None
