@@ -13,7 +13,7 @@ import pytest
 import preaction
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PACKAGE = REPOSITORY / "src" / "preaction"
+PACKAGE = Path(preaction.__file__).resolve().parent  # installed from a wheel, there is no src/
 MODULES = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
 TREES = {name: ast.parse(text) for name, text in MODULES.items()}
 

@@ -1,6 +1,5 @@
 """What OpenTelemetry is told of a check, over its real SDK; and that whatever breaks in it changes no verdict."""
 
-import ast
 import asyncio
 import json
 import logging
@@ -341,27 +340,6 @@ def test_threads_share_it_and_every_check_is_told(told: Told) -> None:
     assert len(told.spans.get_finished_spans()) == 80
     assert [point.count for point in told.points(DURATION)] == [80]
     assert [point.value for point in told.points(ACTIVE)] == [0]
-
-
-# Log records with codes ----------------------------------------------------------------------------------------------
-
-GATES_SIDE = ["gate.py", "sessions.py", "reporting.py", "telemetry.py", "audit/trail.py"]
-
-
-def test_every_log_record_of_a_gate_has_a_code_that_the_docs_know(repository: Path) -> None:
-    codes: set[str] = set()
-    for module in GATES_SIDE:
-        for node in ast.walk(ast.parse((repository / "src/preaction" / module).read_text("utf-8"))):
-            match node:
-                case ast.Call(func=ast.Attribute(value=ast.Name(id="log" | "_LOG"), attr=level), keywords=given):
-                    assert level == "isEnabledFor" or "extra" in [each.arg for each in given], (module, node.lineno)
-                case ast.Dict(keys=[ast.Constant(value="code"), *_], values=[ast.Constant(value=code), *_]):
-                    codes.add(str(code))
-                case ast.Call(func=ast.Name(id="_warn"), args=[_, ast.Constant(value=code), *_]):
-                    codes.add(str(code))
-    page = (repository / "docs/operations.md").read_text("utf-8")
-    assert len(codes) == 6
-    assert not [code for code in codes if f"`{code}`" not in page]
 
 
 # The dashboard -------------------------------------------------------------------------------------------------------

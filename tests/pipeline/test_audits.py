@@ -49,6 +49,7 @@ def test_p13_a_sink_that_may_fail_stops_nothing_and_is_told_by_its_kind(caplog: 
         assert asyncio.run(office.apropose("approve_invoice", OTHER)).code == "executed"
         told = [each.getMessage() for each in caplog.records]
         assert told == ["a sink of the audit that need not take a record failed: OSError"] * 4
+        assert {vars(each)["code"] for each in caplog.records} == {"audit_lost"}
     assert len(must.records()) == 6
 
 

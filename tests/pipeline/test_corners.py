@@ -272,8 +272,11 @@ def test_an_audit_that_gives_something_to_await_is_awaited_from_a_thread_too() -
     assert written == ["before", "after"] * 2
 
 
-def test_preflight_that_fails_denies() -> None:
-    assert Office(preflight=raising(RuntimeError())).write().code == "internal"
+def test_preflight_that_fails_denies_and_the_log_says_which_call(caplog: pytest.LogCaptureFixture) -> None:
+    office = Office(preflight=raising(RuntimeError()))
+    assert office.write().code == "internal"
+    (record,) = [vars(each) for each in caplog.records]
+    assert (record["code"], record["part"], record["id"]) == ("pipeline_error", "preflight", office.record()["id"])
 
 
 @pytest.mark.parametrize("hook", [raising(RuntimeError()), lambda result: {"id": 1}])

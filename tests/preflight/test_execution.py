@@ -375,6 +375,7 @@ def test_f14_what_was_done_is_said_even_where_it_cannot_be_recorded(caplog: pyte
     assert (done.status, done.recorded, done.result) == ("executed", False, "receipt 7")
     assert done.record is not None
     assert "a record of what was done could not be kept: OSError" in caplog.text
+    assert {vars(each)["code"] for each in caplog.records} == {"record_not_kept"}
     assert ACCOUNT not in caplog.text
     assert desk.execute(state).status == "held"
 
@@ -383,6 +384,7 @@ def test_f14_a_lock_that_cannot_be_freed_changes_nothing(caplog: pytest.LogCaptu
     desk = Desk(lock=Failing(StoreLock(), "free", OSError()))
     assert desk.execute(desk.state()).status == "executed"
     assert "an action key could not be freed: OSError" in caplog.text
+    assert [vars(each)["code"] for each in caplog.records] == ["key_not_freed"]
 
 
 def test_f14_a_clock_that_breaks_after_the_act_loses_no_record() -> None:

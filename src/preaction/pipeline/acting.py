@@ -163,7 +163,8 @@ def finish(work: Work, parts: Parts) -> Stepping:
     if work.reserved is not None:
         kept = yield from ask_store(parts, parts.acts.finish(work.reserved, ended.code, ended.result))
         if not kept.good or not kept.value:  # done all the same; a repetition will find its outcome unknown
-            log.error("the pipeline could not keep the result of an act, so its repetition will be held")
+            told = {"code": "result_not_kept", "id": work.id}
+            log.error("the pipeline could not keep the result of an act, so its repetition will be held", extra=told)
     work.reserved = None
     return ended
 

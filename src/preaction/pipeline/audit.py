@@ -89,7 +89,8 @@ def _already(given: Awaitable[Any], record: dict[str, Any]) -> Awaitable[Any]:
 def _pass_over(error: Exception, needed: bool) -> None:
     if needed:
         raise error
-    log.error("a sink of the audit that need not take a record failed: %s", type(error).__name__)
+    told = {"code": "audit_lost"}
+    log.error("a sink of the audit that need not take a record failed: %s", type(error).__name__, extra=told)
 
 
 def _copy(record: Mapping[str, Any]) -> dict[str, Any]:

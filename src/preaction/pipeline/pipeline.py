@@ -109,13 +109,15 @@ class ToolPipeline:
         ending = self._leave(work, Ending("internal", detail=type(error).__name__))
         if not isinstance(error, Exception):
             raise error
-        log.error("the pipeline failed and the call was denied: %s", type(error).__name__)
+        told = {"code": "pipeline_error", "part": "pipeline", "id": work.id}
+        log.error("the pipeline failed and the call was denied: %s", type(error).__name__, extra=told)
         return outcome_of(work, ending)
 
     def _leave(self, work: Work, ending: Ending) -> Ending:
         """Leave a proposal in the middle: what was begun is of unknown outcome, what was reserved is free."""
         if work.begun and work.known_tool is not None and work.known_tool.acts:
             ending = Ending("outcome_unknown", detail=ending.detail)
+        told = {"code": "left_unrecorded", "id": work.id}
         try:
             if work.reserved is not None:
                 run((self.acts.lose if work.begun else self.acts.release)(work.reserved))
@@ -124,9 +126,9 @@ class ToolPipeline:
             )
             if inspect.iscoroutine(left):
                 left.close()
-                log.error("a call was left in the middle, and its record could not be completed")
+                log.error("a call was left in the middle, and its record could not be completed", extra=told)
         except Exception as error:  # noqa: BLE001 - a store or sink that is down changes nothing of how it is left
-            log.error("a call was left in the middle, and that could not be kept: %s", type(error).__name__)
+            log.error("a call was left in the middle, and that could not be kept: %s", type(error).__name__, extra=told)
         return ending
 
 

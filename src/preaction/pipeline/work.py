@@ -109,7 +109,8 @@ def failed(work: Work, parts: Parts, where: str, answer: Answer) -> Ending:
     """The ending for a part of the pipeline that failed before anything was done; the error goes to diagnostics."""
     what = "late" if answer.late else type(answer.error).__name__
     tell(work, parts, where, answer.error)
-    log.error("the pipeline's %s failed and the call was denied: %s", where, what)
+    told = {"code": "pipeline_error", "part": where, "id": work.id}
+    log.error("the pipeline's %s failed and the call was denied: %s", where, what, extra=told)
     return Ending("internal", detail=f"{where}: {what}")
 
 
@@ -120,4 +121,5 @@ def tell(work: Work, parts: Parts, where: str, raw: object) -> None:
     try:
         parts.diagnostics({"id": work.id, "request_id": work.context.request_id, "where": where, "raw": raw})
     except Exception as error:  # noqa: BLE001 - a channel of the user's own that is down stops no call
-        log.error("the pipeline's diagnostics failed: %s", type(error).__name__)  # noqa: TRY400 - a trace holds values
+        told = {"code": "diagnostics_failed", "part": where, "id": work.id}
+        log.error("the pipeline's diagnostics failed: %s", type(error).__name__, extra=told)  # noqa: TRY400 - no values

@@ -199,7 +199,8 @@ def _keep(act: Act) -> Asking[None]:
         act.kept = kept.good
         if act.kept:
             return
-        log.error("preflight: a record of what was done could not be kept: %s", _kind(kept))
+        told = {"code": "record_not_kept"}
+        log.error("preflight: a record of what was done could not be kept: %s", _kind(kept), extra=told)
 
 
 def _cut_off(act: Act) -> Asking[None]:
@@ -220,7 +221,8 @@ def _free(act: Act) -> Asking[None]:
         return
     freed = yield Call(act.keeper.lock.free, (act.key, act.taken))
     if not freed.good:
-        log.error("preflight: an action key could not be freed: %s", _kind(freed))
+        told = {"code": "key_not_freed"}
+        log.error("preflight: an action key could not be freed: %s", _kind(freed), extra=told)
 
 
 def _held(why: str) -> Done:
@@ -228,7 +230,8 @@ def _held(why: str) -> Done:
 
 
 def _failed(what: str, answer: Answer) -> Done:
-    log.error("preflight: %s failed and nothing was executed: %s", what, _kind(answer))
+    told = {"code": "preflight_error"}
+    log.error("preflight: %s failed and nothing was executed: %s", what, _kind(answer), extra=told)
     return _held(f"{what} could not be asked")
 
 

@@ -82,7 +82,8 @@ class Hooks:
         function = getattr(self, name)
         answer = yield Call(partial(function, **given), quick=function is DEFAULTS.get(name))
         if not answer.good:
-            log.error("preflight: the hook %s failed: %s", name, "late" if answer.late else type(answer.error).__name__)
+            what = "late" if answer.late else type(answer.error).__name__
+            log.error("preflight: the hook %s failed: %s", name, what, extra={"code": "hook_failed", "hook": name})
         return answer
 
 

@@ -131,7 +131,7 @@ def _claimed(call: Call, where: str) -> Asking[Any]:
     if answer.good:
         return frozen(lambda: answer.value, where, deepest=WRAPPED)
     what = "late" if answer.late else type(answer.error).__name__
-    log.error("preflight: %s could not be looked up: %s", quote(where), what)
+    log.error("preflight: %s could not be looked up: %s", quote(where), what, extra={"code": "lookup_failed"})
     return Unusable(f"{where}: the look-up failed")
 
 

@@ -182,7 +182,7 @@ class Preflight(Executing):
         answer = yield Call(function, given, quick=isinstance(self._keeper.storage, MemoryStorage))
         if not answer.good:
             what = "it was late" if answer.late else type(answer.error).__name__
-            log.error("preflight: the storage failed: %s", what)
+            log.error("preflight: the storage failed: %s", what, extra={"code": "storage_failed"})
             if isinstance(answer.error, StoreUnavailable):  # one of ours says what the operator has to know
                 raise answer.error from None
             raise StoreUnavailable(f"storage: the record could not be kept or read: {what}")

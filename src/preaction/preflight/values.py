@@ -43,7 +43,8 @@ def frozen(read: Callable[[], object], where: str, *, deepest: int = MAX_DEPTH) 
         why = f"it is nested more than {deepest} deep" if "nested" in bad.why else bad.why
         return Unusable(f"{where}: {why}" + (f" (in {quote(place)})" if place else ""))
     except Exception as error:  # noqa: BLE001 - an object of somebody else's may do anything when it is read
-        log.error("preflight: %s could not be read: %s", quote(where), type(error).__name__)  # noqa: TRY400 - a trace holds values
+        told = {"code": "value_unreadable"}
+        log.error("preflight: %s could not be read: %s", quote(where), type(error).__name__, extra=told)  # noqa: TRY400 - no values
         return Unusable(f"{where}: it could not be read")
 
 
