@@ -20,9 +20,12 @@ _PART: Final = re.compile(r"\.([0-9]{12,15})")
 def parts_of(path: Path) -> list[Path]:
     """The parts of the log at `path`, oldest first."""
     named = [each for each in path.parent.iterdir() if each.name.startswith(f"{path.name}.")]
-    return sorted(
-        (each for each in named if _PART.fullmatch(each.name[len(path.name) :])), key=lambda part: int(part.suffix[1:])
-    )
+    return sorted((each for each in named if _PART.fullmatch(each.name[len(path.name) :])), key=number_of)
+
+
+def number_of(part: Path) -> int:
+    """The number of the last entry in a part."""
+    return int(part.suffix[1:])
 
 
 def standing(path: Path) -> Iterator[Stands]:
