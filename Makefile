@@ -17,8 +17,6 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
-LOWEST := .venv-lowest
-LOWEST_READY := $(LOWEST)/.ready
 SCHEMATHESIS := .venv-schemathesis
 SCHEMATHESIS_READY := $(SCHEMATHESIS)/.ready
 FUZZ := .venv-fuzz
@@ -27,6 +25,7 @@ FUZZ_READY := $(FUZZ)/.ready
 PYTEST_ARGS := -n 2 --dist worksteal
 # What the fast suite measures, and so what makes its data old
 MEASURED := $(shell find src tests examples vectors docs README.md -type f -not -path '*/__pycache__/*' 2>/dev/null)
+BUILT := dist/.built
 
 # Rooms that decide whether a call may act, or carry its facts: every branch of them is tested
 GATED := _core gate rules_file drive calling sessions stores results rest wire preflight pipeline audit
@@ -57,13 +56,6 @@ $(READY): pyproject.toml | $(UV)
 
 $(DOCS_READY): pyproject.toml | $(READY)
 	$(UV) pip install --quiet --python $(BIN)/python --group docs
-	@touch $@
-
-# The oldest versions that pyproject.toml allows of what a user installs; today's tools to test them with
-$(LOWEST_READY): pyproject.toml | $(UV)
-	$(UV) venv --quiet --clear --python $(BIN)/python $(LOWEST)
-	$(UV) pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[authority,cli]'
-	$(UV) pip install --quiet --python $(LOWEST)/bin/python -e '.[$(EXTRAS)]'
 	@touch $@
 
 # Schemathesis needs an older jsonschema-rs than the authority does
@@ -137,16 +129,27 @@ docs: $(DOCS_READY)  ## build the site into site/
 schema: $(READY)  ## write docs/gate.schema.json again, after a change of what a rules file may hold
 	$(BIN)/python .ci/write-schema
 
+.PHONY: api
+api: $(READY)  ## write tests/public_api.txt again, after a change of what users may import
+	$(BIN)/python tests/public_api.py
+
 .PHONY: build
-build: $(READY)  ## build wheel and sdist into dist/, and try the wheel in an environment of its own
+build:  ## build wheel and sdist into dist/, look at both, and list in dist/ what an installation brings (CycloneDX)
+	@rm -rf dist
+	@$(MAKE) --no-print-directory $(BUILT)
+
+$(BUILT): pyproject.toml $(MEASURED) $(wildcard bench/* .ci/* *.md) | $(READY)
 	rm -rf dist
 	$(UV) build --quiet --out-dir dist
+	$(UV) tool run --quiet --from 'twine>=7,<8' --with 'readme-renderer[md]' twine check --strict dist/*
 	.ci/try-wheel $(UV) dist/*.whl
+	$(BIN)/python .ci/write-sbom $(UV) dist/*.whl
+	@touch $@
 
 # ---------------------------------------------------------------- long
 
 .PHONY: test-long
-test-long: test-nightly test-lowest  ## what takes longer: many more generated examples; the oldest dependencies
+test-long: test-nightly test-lowest test-built  ## what takes longer: many more generated examples; what was built
 
 .PHONY: test-nightly
 test-nightly: $(READY) $(SCHEMATHESIS_READY)  ## property tests with many more examples, and tests marked `long`
@@ -160,9 +163,13 @@ fuzz: $(FUZZ_READY)  ## coverage-guided fuzzing of what reads foreign bytes; wha
 	$(FUZZ)/bin/python tests/fuzz.py $$reader -max_total_time=$(SECONDS_EACH) -max_len=20000 -print_final_stats=1 \
 	$(FUZZ)/seen/$$reader vectors; done
 
+.PHONY: test-built
+test-built: $(BUILT)  ## the fast suite of the sdist, without src/, against the wheel; the newest dependencies
+	.ci/test-built newest $(UV) dist $(PYTEST_ARGS)
+
 .PHONY: test-lowest
-test-lowest: $(LOWEST_READY)  ## the fast suite with the oldest dependencies that pyproject.toml allows
-	$(LOWEST)/bin/python -m pytest $(PYTEST_ARGS)
+test-lowest: $(BUILT)  ## the same with the oldest dependencies that pyproject.toml allows
+	.ci/test-built lowest $(UV) dist $(PYTEST_ARGS)
 
 # Some of them, or with options: make test-runtimes RUNTIMES='langchain --newest'
 RUNTIMES ?=
@@ -172,5 +179,5 @@ test-runtimes: $(READY)  ## the adapters, each in an environment with its own ru
 
 .PHONY: clean
 clean:  ## remove what was built, measured and cached; keep .venv and .venv-runtimes
-	rm -rf dist site mutants crash-* $(FUZZ) .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(LOWEST) $(SCHEMATHESIS)
+	rm -rf dist site mutants crash-* $(FUZZ) .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(SCHEMATHESIS)
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,6 +13,17 @@ PreactionError
 No message holds a key, a header or a body that came over the network.
 """
 
+__all__ = [
+    "AuthorityError",
+    "ConfigurationError",
+    "InvalidJSON",
+    "MisuseError",
+    "PreactionError",
+    "RecordMismatch",
+    "SessionFull",
+    "StoreUnavailable",
+]
+
 
 class PreactionError(Exception):
     """Any error that this package raises on purpose."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
+__all__ = ["Telemetry"]
+
 SPAN: Final = "preaction.decide"
 DURATION: Final = "preaction.decide.duration"
 ACTIVE: Final = "preaction.decide.active"

@@ -13,6 +13,8 @@ from preaction._core.facts import Ask, Describe, Unavailable, Verify, VerifyOutp
 from preaction.wire.digest import content_digest
 from preaction.wire.times import write_time
 
+__all__ = ["START", "FakeAuthority", "FakeClock"]
+
 START = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
 
 

@@ -31,6 +31,8 @@ except ImportError as error:
         "preaction.adapters.claude_agent_sdk needs the Claude Agent SDK: pip install 'preaction[claude-agent-sdk]'"
     ) from error
 
+__all__ = ["install"]
+
 CHANGED: Final = "Denied, nothing was done: this call is not the one that was checked; something changed it on the way."
 SIMPLE: Final = "CLAUDE_CODE_SIMPLE"
 MAX_OPEN: Final = 10_000

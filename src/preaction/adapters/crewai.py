@@ -33,6 +33,8 @@ try:
 except ImportError:  # before 1.15.10
     ToolFailure = None
 
+__all__ = ["Call", "install"]
+
 T = TypeVar("T")
 
 GUARD: Final = "_preaction_guard"

@@ -26,6 +26,8 @@ try:
 except ImportError as error:
     raise ImportError("preaction.adapters.fastmcp needs FastMCP: pip install 'preaction[fastmcp]'") from error
 
+__all__ = ["GateMiddleware", "install"]
+
 LATER: Final = "Denied, nothing was done: a middleware was added after the gate; the gate has to be installed last."
 ASIDE: Final = "Denied, nothing was done: the call carries input beside its arguments, which nobody checked."
 UNSET: Final = "Denied, nothing was done: the gate does not fit this server's tools: {}."

@@ -37,6 +37,8 @@ try:
 except ImportError as error:
     raise ImportError("preaction.adapters.langchain needs LangChain: pip install 'preaction[langchain]'") from error
 
+__all__ = ["PreactionMiddleware", "guard", "install"]
+
 log = logging.getLogger("preaction")
 
 T = TypeVar("T")

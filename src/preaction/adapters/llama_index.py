@@ -28,6 +28,8 @@ except ImportError as error:
         "preaction.adapters.llama_index needs LlamaIndex: pip install 'preaction[llama-index]'"
     ) from error
 
+__all__ = ["guard", "install"]
+
 log = logging.getLogger("preaction")
 
 T = TypeVar("T")

@@ -40,6 +40,8 @@ except ImportError as error:
         "preaction.adapters.openai_agents needs the OpenAI Agents SDK: pip install 'preaction[openai-agents]'"
     ) from error
 
+__all__ = ["ainstall", "install"]
+
 log = logging.getLogger("preaction")
 
 AnyAgent = TypeVar("AnyAgent", bound="Agent[Any]")

@@ -30,6 +30,8 @@ except ImportError as error:
         "preaction.adapters.pydantic_ai needs Pydantic AI: pip install 'preaction[pydantic-ai]'"
     ) from error
 
+__all__ = ["Gated"]
+
 SessionOf = Callable[["RunContext[Any]"], str | None]
 
 

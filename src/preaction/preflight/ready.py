@@ -10,6 +10,15 @@ from typing import Any, Final, TypeAlias
 from preaction.errors import ConfigurationError
 from preaction.options import names_of
 
+__all__ = [
+    "checked_items",
+    "fits_schema",
+    "literal_extraction",
+    "measurements",
+    "passed_measurements",
+    "tool_names",
+]
+
 Hook: TypeAlias = Callable[..., Any]
 
 _TRUSTED: Final = "user"

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, Protocol, runtime_checkable
 
+__all__ = ["AsyncStore", "Slot", "Store", "Swapped"]
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:

@@ -12,6 +12,8 @@ from typing import Literal
 from preaction.errors import SessionFull
 from preaction.stores import Slot, Swapped
 
+__all__ = ["MemoryStore"]
+
 
 @dataclass(slots=True)
 class _Session:

@@ -33,6 +33,8 @@ try:
 except ImportError:
     raise ConfigurationError("store: Redis needs the extra 'redis': pip install 'preaction[redis]'") from None
 
+__all__ = ["RedisStore"]
+
 SCHEMA_VERSION: Final = 1
 
 T = TypeVar("T")

@@ -18,6 +18,8 @@ from typing import Final, Literal
 from preaction.errors import ConfigurationError, SessionFull
 from preaction.stores import Slot, Swapped
 
+__all__ = ["SQLiteStore"]
+
 APPLICATION_ID: Final = 0x70726173  # "pras", in the file's header
 AGED_AT_ONCE: Final = 20
 """Idle sessions that one `put` removes at most, so that no call waits for all of them."""
