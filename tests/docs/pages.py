@@ -2,6 +2,7 @@
 
 Blocks of one page share their names, in order. A `text` block right after a Python block is what that one prints. Of a
 `sh` block each line is one command, and each kind of command has its own proof that it is right (`COMMANDS`).
+`console` blocks are commands with what they print.
 """
 
 import io
@@ -21,6 +22,8 @@ from unittest.mock import patch
 from sybil import Document, Example, Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser
+
+from docs.console import run_console
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -105,7 +108,7 @@ COMMANDS: dict[str, Callable[[list[str]], str | None]] = {
     "preaction": _preaction,
 }
 
-PARSERS = {"python": run_python, "text": compare_text, "sh": run_shell}
+PARSERS = {"python": run_python, "text": compare_text, "sh": run_shell, "console": run_console}
 READER = Sybil([CodeBlockParser(language, evaluator) for language, evaluator in PARSERS.items()])
 
 
@@ -115,8 +118,9 @@ def run_page(path: Path) -> Document:
     before = Path.cwd()
     os.chdir(ROOT)
     try:
-        for example in document.examples():
-            example.evaluate()
+        with patch.dict(os.environ):  # which a page may change
+            for example in document.examples():
+                example.evaluate()
     finally:
         os.chdir(before)
     return document

@@ -24,6 +24,7 @@ from preaction.cli import (
     retain,
     serve,
     verify,
+    watch,
 )
 
 app = typer.Typer(
@@ -43,6 +44,7 @@ app.command("check")(check.check)
 app.command("explain")(explain.explain)
 app.command("replay")(replay.replay)
 app.command("backtest")(backtest.backtest)
+app.command("watch")(watch.watch)
 app.command("report")(report.report)
 app.command("serve")(serve.serve)
 app.command("proxy")(proxy.proxy)

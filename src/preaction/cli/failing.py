@@ -15,8 +15,20 @@ EXIT_CODE: Final = 2
 def fail(*lines: str) -> NoReturn:
     """Say why on stderr, and end."""
     for line in lines:
-        typer.echo(line, err=True)
+        warn(line)
     raise typer.Exit(EXIT_CODE)
+
+
+def warn(line: str) -> None:
+    """One line on stderr; what isn't printable in it, whatever it quotes, is escaped."""
+    typer.echo(printable(line), err=True)
+
+
+def printable(text: str) -> str:
+    """`text` with what draws nothing, moves a cursor or turns the direction escaped."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode() for one in text
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
-from preaction.cli.failing import say
+from preaction.cli.failing import printable, say
 
 STYLES: Final = {"error": "bold red", "warning": "bold magenta", "hint": "bold", "good": "green", "place": "bold"}
 """Colours that can be read on dark and on light ground."""
@@ -19,7 +19,7 @@ def ascii_safe(text: str) -> str:
 
 def readable(text: str) -> str:
     """Prose in its own language on one line; what isn't printable, such as a turn of direction, is escaped."""
-    return "".join(one if one.isprintable() else ascii_safe(one) for one in " ".join(text.split()))
+    return printable(" ".join(text.split()))
 
 
 def marks() -> tuple[str, str, str]:

@@ -1,0 +1,86 @@
+"""`console` blocks: commands as in a shell, each with what it prints, on stdout and stderr.
+
+A line that begins with `$ ` is a command. On the page `…` stands for what differs from run to run: a part of a line, or
+whole lines where it stands alone. Commands run in the page's `folder`, else at the root of the checkout; a server runs
+until it says that it is ready.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+
+from sybil import Example
+from typer.testing import CliRunner
+
+BIN = Path(sys.executable).parent
+ROOT = Path(__file__).resolve().parents[2]
+ELSEWHERE = {"pipeline.md": "cli/test_audit_verify.py", "tutorial.md": "docs/test_tutorial.py"}
+"""Pages whose blocks another test runs, on files of its own."""
+
+_STEP = re.compile(r"^\$ (.+)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+
+
+def run_console(example: Example) -> str | None:
+    """Every command of the block prints what stands under it."""
+    if Path(example.path).name in ELSEWHERE:
+        return None
+    with chdir(example.namespace.get("folder", ROOT)):
+        for line, expected in _STEP.findall(str(example.parsed)):
+            printed = _printed(line)
+            if not _pattern(expected).fullmatch(printed):
+                return f"{line}\nprinted:\n{printed}\nthe page says:\n{expected}"
+    return None
+
+
+def _pattern(expected: str) -> re.Pattern[str]:
+    lines = expected.splitlines(keepends=True)
+    return re.compile("".join("(?:.*\n)*?" if line == "…\n" else re.escape(line).replace("…", ".*?") for line in lines))
+
+
+def _printed(line: str) -> str:
+    words = shlex.split(line)
+    if words[:2] == ["preaction", "serve"] or "--http" in words:
+        return _first_line(line)
+    if words[0] == "preaction" and not re.search(r"[|<>;&]", line):
+        return _command([os.path.expandvars(word) for word in words[1:]])
+    return _shell(line)
+
+
+def _command(words: list[str]) -> str:
+    """As the command `preaction` prints it; in this process, which is quicker."""
+    from preaction.cli.app import app
+
+    done = CliRunner().invoke(app, words)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.output
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
+
+
+def _shell(line: str) -> str:
+    done = subprocess.run(
+        ["bash", "-c", line],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=_environment(),
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    return done.stdout
+
+
+def _first_line(line: str) -> str:
+    with subprocess.Popen(
+        ["bash", "-c", f"exec {line}"], stdout=subprocess.PIPE, text=True, env=_environment()
+    ) as server:
+        assert server.stdout is not None
+        said = server.stdout.readline()
+        server.terminate()
+    return said
