@@ -177,6 +177,12 @@ RUNTIMES ?=
 test-runtimes: $(READY)  ## the adapters, each in an environment with its own runtime, newest and oldest
 	$(BIN)/python tests/adapters/run_runtimes.py $(RUNTIMES)
 
+# A room of tests/mutation/rooms.toml, or functions: make mutation MUTATE='results preaction._core.call.*'
+MUTATE ?=
+.PHONY: mutation
+mutation: $(READY)  ## change the code in one place at a time: a test must fail, or survivors.toml say why none does
+	PYTHONHASHSEED=0 HYPOTHESIS_PROFILE=mutation $(BIN)/python tests/mutation/run.py $(foreach one,$(MUTATE),'$(one)')
+
 .PHONY: clean
 clean:  ## remove what was built, measured and cached; keep .venv and .venv-runtimes
 	rm -rf dist site mutants crash-* $(FUZZ) .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache $(SCHEMATHESIS)

@@ -30,6 +30,13 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile(  # `make mutation`: runs for each of thousands of changes
+    "mutation",
+    settings.get_profile("fast"),
+    max_examples=10,
+    stateful_step_count=10,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 

@@ -1,0 +1,176 @@
+"""Try each mutant: a plugin of pytest that collects once, and runs a mutant's tests in a fork of its own.
+
+Nothing has run in the process that is forked, so no cache holds an answer of the code as it was.
+"""
+
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from mutmut.mutation.trampoline import set_mutant_under_test
+from mutmut.state import state
+
+Outcome = Literal["killed", "survived", "timeout", "no tests", "broken"]
+
+SLOWER = 10
+"""A mutant times out after so many times the processor's seconds that its tests take, and `LEAST_S`."""
+LEAST_S = 2
+WAITS_S = 120
+"""One that waits takes none: it times out after so many seconds by the clock."""
+MEMORY = 4 << 30
+ALIVE, DEAD = 0, 1
+
+
+class Unfit(Exception):
+    """The tests can't tell anything about mutants, in words."""
+
+
+@dataclass
+class Trials:
+    """The plugin. `names` are the mutants' in mutmut; `outcomes` holds what became of each once pytest has returned."""
+
+    names: Sequence[str]
+    children: int
+    scratch: Path
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    unfit: str | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Take the place of pytest's own loop."""
+        if session.testsfailed:
+            self.unfit = "a test's module can't be imported without a mutant"
+            return True
+        session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all, or each removes the other's
+        try:
+            reached = self._reached(session)
+            self._try(session, reached)
+        except Unfit as why:
+            self.unfit = str(why)
+        return True
+
+    def _reached(self, session: pytest.Session) -> dict[str, list[pytest.Item]]:
+        """The tests that reach each function, by its name in mutmut, the quickest first; all must pass as it is."""
+        told = self.scratch / "reached.json"
+        if _waited(_forked("stats", lambda: _measured(session, told), None)) != ALIVE:
+            raise Unfit(f"a test fails without a mutant: {told.read_text() if told.exists() else 'nothing said'}")
+        measured = json.loads(told.read_text())
+        for module in measured["modules"]:
+            importlib.import_module(module)
+        gc.freeze()
+        quickest = sorted(range(len(session.items)), key=lambda place: measured["seconds"][place])
+        found: dict[str, list[pytest.Item]] = {}
+        for place in quickest:
+            session.items[place].seconds = measured["seconds"][place]  # type: ignore[attr-defined]
+            for function in measured["functions"][place]:
+                found.setdefault(function, []).append(session.items[place])
+        every = [session.items[place] for place in quickest]
+        if _waited(_forked("none", lambda: _run(session, every), None)) != ALIVE:
+            raise Unfit("a test fails without a mutant, the quickest first")
+        if _waited(_forked("fail", lambda: _run(session, every), None)) != DEAD:
+            raise Unfit("no test fails where every mutated function raises: another copy of the code is tested")
+        return found
+
+    def _try(self, session: pytest.Session, reached: dict[str, list[pytest.Item]]) -> None:
+        running: dict[int, tuple[str, float]] = {}
+        for number, name in enumerate(self.names, 1):
+            items = reached.get(name.partition("__mutmut_")[0], [])
+            if not items:
+                self.outcomes[name] = "no tests"
+                continue
+            while len(running) >= self.children:
+                self._reap(running)
+            processor = LEAST_S + SLOWER * sum(item.seconds for item in items)  # type: ignore[attr-defined]
+            pid = _forked(name, lambda items=items: _run(session, items), int(processor))  # type: ignore[misc]
+            running[pid] = (name, time.monotonic() + WAITS_S + 4 * processor)
+            if number % 200 == 0:
+                print(f"  {number} of {len(self.names)}", flush=True)
+        while running:
+            self._reap(running)
+
+    def _reap(self, running: dict[int, tuple[str, float]]) -> None:
+        """Note one that has ended, and end what waits for ever."""
+        while True:
+            for pid, (name, until) in running.items():
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    self.outcomes[name] = _outcome(os.waitstatus_to_exitcode(status))
+                    del running[pid]
+                    return
+                if time.monotonic() > until:
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
+
+
+def _outcome(code: int) -> Outcome:
+    if code in (ALIVE, DEAD):
+        return "survived" if code == ALIVE else "killed"
+    return "timeout" if -code in (signal.SIGXCPU, signal.SIGKILL) else "broken"
+
+
+def _forked(mutant: str, work: Callable[[], int], seconds: int | None) -> int:
+    """Start `work` in a fork in which `mutant` is the code, and give its process; it gets so much processor's time."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = DEAD
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(nowhere, stream)
+        if seconds is not None:
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        set_mutant_under_test(mutant)
+        code = work()
+    finally:
+        os._exit(code)
+
+
+def _waited(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _run(session: pytest.Session, items: Iterable[pytest.Item]) -> int:
+    """Run the tests until one fails."""
+    todo = list(items)
+    for item, following in zip(todo, [*todo[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return DEAD
+    return ALIVE
+
+
+def _measured(session: pytest.Session, told: Path) -> int:
+    """Run all tests and write what they reach, how long each takes, and what they import late."""
+    before = set(sys.modules)
+    measured: dict[str, Any] = {"functions": [], "seconds": []}
+    for place, item in enumerate(session.items):
+        state()._stats.clear()
+        begun = time.process_time()
+        code = _run(session, [item])
+        measured["seconds"].append(time.process_time() - begun)
+        measured["functions"].append(sorted(state()._stats))
+        if code != ALIVE:
+            told.write_text(f"{item.nodeid} (number {place})")
+            return code
+    measured["modules"] = sorted(name for name in set(sys.modules) - before if _plain(name))
+    told.write_text(json.dumps(measured))
+    return ALIVE
+
+
+def _plain(name: str) -> bool:
+    """Whether a module can be imported by its name alone."""
+    spec = getattr(sys.modules[name], "__spec__", None)
+    return spec is not None and spec.name == name and bool(spec.origin) and not name.startswith("preaction")
