@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from preaction.results import ERROR, MAX_LAYERS, UNREADABLE, Result, read_result
 from preaction.testing import FakeAuthority
@@ -49,6 +50,7 @@ def block(text: object = TEXT) -> dict[str, Any]:
 
 
 IMAGE = {"type": "image", "data": "…", "mimeType": "image/png"}
+CAPTION = {"type": "image", "text": TEXT}
 
 SHAPES: dict[str, object] = {
     "a mapping": DECISION,
@@ -61,6 +63,7 @@ SHAPES: dict[str, object] = {
     "a list of one text block as an object": [SimpleNamespace(type="text", text=TEXT)],
     "a list of one block without a type": [{"text": TEXT}],
     "a text block beside an image": [IMAGE, block(), SimpleNamespace(type="image", text=None)],
+    "a text block beside images with texts": [CAPTION, block(), SimpleNamespace(**CAPTION)],
     "an MCP result": {"content": [block()], "isError": False},
     "an MCP result with the text escaped": {"content": [block(json.dumps(DECISION, ensure_ascii=True))]},
     "an MCP result with structured content": {"content": [block("see below")], "structuredContent": DECISION},
@@ -71,6 +74,9 @@ SHAPES: dict[str, object] = {
     "an MCP result as a model with structured content": MCPResult(content=[], structuredContent=DECISION),
     "an MCP result as an object": Answer([SimpleNamespace(type="text", text=TEXT)]),
     "an MCP result as an object with structured content": Answer([], DECISION),
+    "an MCP result as an object with structured content in camelCase": SimpleNamespace(
+        content=[], structuredContent=DECISION
+    ),
     "an MCP result as a JSON text": json.dumps({"content": [block()], "isError": False}),
     "a JSON text in a JSON text": json.dumps({"result": TEXT}),
     "not an error": {"content": [block()], "isError": None, "is_error": False},
@@ -81,6 +87,21 @@ SHAPES: dict[str, object] = {
 @pytest.mark.parametrize("wrap", [lambda result: result, lambda result: {"result": result}], ids=["bare", "wrapped"])
 def test_g43_every_shape_is_read(wrap: Callable[[object], object], shape: str) -> None:
     assert read_result(wrap(SHAPES[shape])) == READ
+
+
+class Aliased(BaseModel):
+    """A model whose names on the wire are others, with a value that isn't JSON as it stands."""
+
+    decided: datetime = Field(alias="decidedAt")
+
+
+def test_g43_a_model_is_read_as_its_json_says_it() -> None:
+    decided_at = datetime(2026, 1, 2, tzinfo=UTC)
+    assert read_result(Aliased(decidedAt=decided_at)) == Result("ok", {"decidedAt": "2026-01-02T00:00:00Z"})
+
+
+def test_g43_a_model_that_holds_what_it_should_not_is_read_without_a_warning() -> None:
+    assert read_result(Content.model_construct(type=7)) == Result("ok", {"type": 7, "text": TEXT})
 
 
 def test_g43_our_own_models_are_read_in_wire_shape() -> None:
@@ -119,6 +140,8 @@ UNREADABLES: dict[str, object] = {
     "two text blocks": [block(), block()],
     "two text blocks, one empty": [block(), block("")],
     "no text block": [IMAGE],
+    "an image with a text": [CAPTION],
+    "an image with a text as an object": [SimpleNamespace(**CAPTION)],
     "a text block without a text": [block(None)],
     "a text block whose text is no string": [block(DECISION)],
     "a list of decisions": [DECISION],
@@ -140,6 +163,28 @@ def test_g43_all_else_is_unreadable(wrap: Callable[[object], object], shape: str
     assert read_result(wrap(UNREADABLES[shape])) == UNREADABLE
 
 
+UNJSON = {"amount": float("nan")}
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"case": {"id": "HC-1", "identity": "issued"}, "status": "decided"}, {"case": {"id": "HC-1"}}),
+        ({"job": "help", "case": {"id": "HC-1"}}, {"job": "help", "case": {"id": "HC-1"}}),
+        ({"job": "help", "entity_id": "ticket-1"}, {"job": "help", "entity_id": "ticket-1"}),
+        ({"entity_id": "ticket-1", "case": "HC-1"}, {"entity_id": "ticket-1"}),
+        ({"entity_id": "ticket-1", "case": {"id": 7}, "job": object()}, {"entity_id": "ticket-1"}),
+        ({"entity_id": "\ud800", "job": "help"}, {}),
+        ({"entity_id": object(), "case": {"id": ["HC-1"]}, "job": "help"}, {}),
+        ({"job": "help"}, {}),
+    ],
+)
+def test_g7_a_result_that_is_not_json_still_says_which_case_it_is_about(
+    fields: dict[str, Any], named: dict[str, Any]
+) -> None:
+    assert read_result(fields | UNJSON) == Result("unreadable", named)
+
+
 def test_only_so_many_wrappings_are_taken_off() -> None:
     wrapped: Any = DECISION
     for _ in range(MAX_LAYERS - 1):
@@ -158,6 +203,7 @@ ERRORS: dict[str, object] = {
     "an MCP result with structured content": {"content": [block()], "structuredContent": DECISION, "isError": True},
     "an MCP result as a model": MCPResult(isError=True),
     "an MCP result as an object": Answer([block()], DECISION, is_error=True),
+    "an MCP result as an object in camelCase": SimpleNamespace(content=[block()], isError=True),
     "an error in the structured content": {"content": [], "structuredContent": {**DECISION, "isError": True}},
     "an error in the text": {"content": [block(json.dumps({**DECISION, "isError": True}))], "isError": False},
     "a word": {**DECISION, "isError": "false"},
