@@ -331,14 +331,17 @@ def test_what_is_unsafe_has_to_be_said(own_redis: RedisServer, opened: Open) -> 
         store.look("n")
 
 
-def test_another_schema_is_refused_and_left_alone(redis_server: RedisServer, prefix: str, opened: Open) -> None:
+@pytest.mark.parametrize("schema", ["0", "99", "x", ""])
+def test_an_earlier_or_later_schema_is_refused_and_left_alone(
+    schema: str, redis_server: RedisServer, prefix: str, opened: Open
+) -> None:
     store = opened(redis_server)
     with redis_server.client() as client:
         assert client.get(f"{{{prefix}}}:marker").decode().split()[0] == str(SCHEMA_VERSION)
-        client.set(f"{{{prefix}}}:marker", "99 abc")
-        with pytest.raises(ConfigurationError, match="schema '99', and this version of preaction knows 1"):
+        client.set(f"{{{prefix}}}:marker", f"{schema} abc")
+        with pytest.raises(ConfigurationError, match=f"schema '{schema}', and this version of preaction knows 1"):
             opened(redis_server)
-        assert client.get(f"{{{prefix}}}:marker") == b"99 abc"
+        assert client.get(f"{{{prefix}}}:marker").decode() == f"{schema} abc"
     with pytest.raises(StoreUnavailable, match="another one"):
         store.look("n")
 
