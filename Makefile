@@ -122,8 +122,9 @@ bench-authority: $(READY)  ## what a served authority does in a second, as ratio
 	$(BIN)/python bench/load.py
 
 .PHONY: docs
-docs: $(DOCS_READY)  ## build the site into site/
+docs: $(DOCS_READY)  ## build the site into site/, and try its links, and pages of it in Chromium
 	$(BIN)/zensical build --clean --strict
+	PREACTION_SITE=site $(BIN)/pytest -q tests/docs/test_site.py
 
 .PHONY: schema
 schema: $(READY)  ## write docs/gate.schema.json again, after a change of what a rules file may hold
