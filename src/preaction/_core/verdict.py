@@ -67,7 +67,10 @@ class Verdict:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments that were checked, as a new plain copy at each access; empty if they could not be read."""
+        """The arguments that were checked, as a new plain copy at each access.
+
+        Empty where they could not be read, and where no rule names the tool: then nothing was checked.
+        """
         call = self._trail.call
         return {} if call is None else plain(call.arguments)
 
