@@ -12,6 +12,7 @@ import subprocess
 import sys
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 from sybil import Example
 from typer.testing import CliRunner
@@ -30,7 +31,7 @@ def run_console(example: Example) -> str | None:
         return None
     with chdir(example.namespace.get("folder", ROOT)):
         for line, expected in _STEP.findall(str(example.parsed)):
-            printed = _printed(line)
+            printed = _printed(line, example.namespace)
             if not _pattern(expected).fullmatch(printed):
                 return f"{line}\nprinted:\n{printed}\nthe page says:\n{expected}"
     return None
@@ -41,29 +42,33 @@ def _pattern(expected: str) -> re.Pattern[str]:
     return re.compile("".join("(?:.*\n)*?" if line == "…\n" else re.escape(line).replace("…", ".*?") for line in lines))
 
 
-def _printed(line: str) -> str:
+def _printed(line: str, page: dict[str, Any]) -> str:
     words = shlex.split(line)
+    if words == ["echo", "$?"]:
+        return f"{page['_exit_code']}\n"
     if words[:2] == ["preaction", "serve"] or "--http" in words:
         return _first_line(line)
-    if words[0] == "preaction" and not re.search(r"[|<>;&]", line):
-        return _command([os.path.expandvars(word) for word in words[1:]])
-    return _shell(line)
+    if words[0] == "preaction" and "--tools" not in words and not re.search(r"[|<>;&]", line):
+        printed, page["_exit_code"] = _command([os.path.expandvars(word) for word in words[1:]])
+    else:
+        printed, page["_exit_code"] = _shell(line)
+    return printed
 
 
-def _command(words: list[str]) -> str:
-    """As the command `preaction` prints it; in this process, which is quicker."""
+def _command(words: list[str]) -> tuple[str, int]:
+    """What the command `preaction` prints, and its exit code; in this process, which is quicker."""
     from preaction.cli.app import app
 
     done = CliRunner().invoke(app, words)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.output
+    return done.output, done.exit_code
 
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
 
 
-def _shell(line: str) -> str:
+def _shell(line: str) -> tuple[str, int]:
     done = subprocess.run(
         ["bash", "-c", line],
         stdout=subprocess.PIPE,
@@ -73,7 +78,7 @@ def _shell(line: str) -> str:
         timeout=60,
         check=False,
     )
-    return done.stdout
+    return done.stdout, done.returncode
 
 
 def _first_line(line: str) -> str:

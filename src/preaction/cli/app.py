@@ -1,5 +1,9 @@
 """The commands put together. Each imports what it needs when it runs, so that `--help` needs no server."""
 
+import inspect
+import re
+from collections.abc import Callable
+
 import typer
 
 from preaction.cli import (
@@ -26,40 +30,59 @@ from preaction.cli import (
     verify,
     watch,
 )
+from preaction.cli.exit_codes import in_words
+from preaction.cli.failing import Command
 
 app = typer.Typer(
     name="preaction",
     help="The gate in front of a tool that acts, and its embedded authority.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
-audit = typer.Typer(help="Work on the audit of the tool pipeline or of a gate.", no_args_is_help=True)
-pack = typer.Typer(help="Work on packs.", no_args_is_help=True)
-keys = typer.Typer(help="Work on keys.", no_args_is_help=True)
+GROUPS = {
+    "audit": "Work on the audit of the tool pipeline or of a gate.",
+    "pack": "Work on packs.",
+    "keys": "Work on keys.",
+}
+COMMANDS: dict[str, Callable[..., None]] = {
+    "init": init.init,
+    "lint": lint.lint,
+    "check": check.check,
+    "explain": explain.explain,
+    "watch": watch.watch,
+    "replay": replay.replay,
+    "backtest": backtest.backtest,
+    "report": report.report,
+    "serve": serve.serve,
+    "proxy": proxy.proxy,
+    "mcp": mcp.mcp,
+    "conformance": conformance.conformance,
+    "hook": hook.hook,
+    "retain": retain.retain,
+    "verify": verify.verify,
+    "audit-chain": audit_chain.audit_chain,
+    "audit verify": audit_verify.verify,
+    "pack check": pack_check.check,
+    "pack diff": pack_diff.diff,
+    "keys create": keys_create.create,
+    "keys revoke": keys_revoke.revoke,
+    "keys rotate": keys_rotate.rotate,
+}
 
-app.command("init")(init.init)
-app.command("lint")(lint.lint)
-app.command("check")(check.check)
-app.command("explain")(explain.explain)
-app.command("replay")(replay.replay)
-app.command("backtest")(backtest.backtest)
-app.command("watch")(watch.watch)
-app.command("report")(report.report)
-app.command("serve")(serve.serve)
-app.command("proxy")(proxy.proxy)
-app.command("mcp")(mcp.mcp)
-app.command("conformance")(conformance.conformance)
-app.command("hook")(hook.hook)
-app.command("retain")(retain.retain)
-app.command("verify")(verify.verify)
-app.command("audit-chain")(audit_chain.audit_chain)
-audit.command("verify")(audit_verify.verify)
-pack.command("check")(pack_check.check)
-pack.command("diff")(pack_diff.diff)
-keys.command("create")(keys_create.create)
-keys.command("revoke")(keys_revoke.revoke)
-keys.command("rotate")(keys_rotate.rotate)
-app.add_typer(audit, name="audit")
-app.add_typer(pack, name="pack")
-app.add_typer(keys, name="keys")
+
+def _help(run: Callable[..., None]) -> str:
+    """A docstring in paragraphs, in which brackets are brackets and no markup."""
+    text = re.sub(r"(\[[a-z#/@])", r"\\\1", inspect.getdoc(run) or "")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _add_commands() -> None:
+    groups = {name: typer.Typer(help=words, no_args_is_help=True) for name, words in GROUPS.items()}
+    for words, run in COMMANDS.items():
+        group, _, name = words.rpartition(" ")
+        (groups[group] if group else app).command(name, cls=Command, help=_help(run), epilog=in_words(words))(run)
+    for name, group_app in groups.items():
+        app.add_typer(group_app, name=name)
+
+
+_add_commands()

@@ -30,7 +30,7 @@ def audit_chain(
         bool, typer.Option("--json", help="Print each finding as a line of JSON, and a summary as the last.")
     ] = False,
 ) -> None:
-    """Name each row that was altered, dropped, reordered, inserted or replaced: exit code 1, and 0 when none was."""
+    """Name each row that was altered, dropped, reordered, inserted or replaced."""
     with needs_authority():
         from preaction.authority.ledger.chain import Audit
         from preaction.authority.storage.storage import Storage

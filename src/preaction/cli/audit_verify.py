@@ -38,7 +38,7 @@ def verify(
         bool, typer.Option("--json", help="Print each finding as a line of JSON, and a summary as the last.")
     ] = False,
 ) -> None:
-    """Name each entry that was altered, dropped, reordered, inserted or replaced: exit code 1, and 0 when none was.
+    """Name each entry that was altered, dropped, reordered, inserted or replaced.
 
     An end that was cut off shows by a --head alone, and so does, without a key, a log that was written anew.
     """

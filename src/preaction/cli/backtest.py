@@ -38,8 +38,7 @@ def backtest(
     """Say which recorded calls would now be allowed or denied, with counts and each call that is changed.
 
     Nobody is asked: the core judges by the answers that were recorded. What these rules ask beyond that can't be told,
-    and is counted apart. With --pack each case counts as decided alike; it isn't decided again. Exit code 0 when every
-    call keeps its verdict, 1 when one doesn't or it can't be told, 2 when something can't be read.
+    and is counted apart. With --pack each case counts as decided alike; it isn't decided again.
     """
     from preaction.audit.backtesting import Backtest
     from preaction.audit.reading import records

@@ -23,13 +23,12 @@ def check(
     session: Annotated[
         str | None, typer.Option(help="Take what this session recorded in the store of the rules, not 'results'.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as one JSON object.")] = False,
 ) -> None:
     """Say whether a call would be allowed, and why not: by the rules, and by what the authority says now.
 
     The call is {"results": [decisions and output checks, as they were returned], "tool": NAME, "arguments": {…}}.
-    Nothing runs, and nothing is used up. Exit code 0 when it is allowed or not gated, 1 when it is denied, 2 when it
-    can't be judged.
+    Nothing runs, and nothing is used up.
     """
     from preaction.cli.call_file import read_call
     from preaction.cli.verdict_words import UNJUDGED, rows, verdict_json

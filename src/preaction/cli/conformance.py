@@ -24,12 +24,9 @@ def conformance(
     ] = None,
     line: Annotated[list[str] | None, typer.Option(help="A line to check; all, when left out.")] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Decide, check and revoke nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as one JSON object.")] = False,
 ) -> None:
-    """Check an authority line by line. It makes decisions on cases of its own, and revokes one of them.
-
-    Exit code 0 when no line differs, 1 when one does, 2 when the authority can't be checked at all.
-    """
+    """Check an authority line by line. It makes decisions on cases of its own, and revokes one of them."""
     from preaction.conformance.report import examine, rows
     from preaction.conformance.sample import Samples, read_samples
     from preaction.rest.origin import read_origin

@@ -27,7 +27,7 @@ def explain(
 ) -> None:
     """Say why a call was allowed or denied: the six checks, what each saw, and what would make the call go through.
 
-    Nobody is asked: all of it stands in the record. Exit code 2 for what is no record.
+    Nobody is asked: all of it stands in the record.
     """
     from preaction.cli.verdict_words import rows, verdict_json
 

@@ -1,22 +1,48 @@
 """How a command fails: one line for each error on stderr, exit code 2, and no trace."""
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
 import typer
+from typer.core import TyperCommand
 
 from preaction.errors import PreactionError
 
 EXIT_CODE: Final = 2
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print errors as JSON, as the rest is in any case.")]
+"""The option of a command that prints nothing but JSON."""
+
+
+class _Failed(typer.Exit):
+    """The end of a command that has said why, with the same for programs."""
+
+    def __init__(self, errors: list[dict[str, Any]]) -> None:
+        super().__init__(EXIT_CODE)
+        self.errors = errors
+
+
+class Command(TyperCommand):
+    """A command that with `--json` also fails in JSON: stdout is then for programs, whatever happens."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
+        try:
+            return super().invoke(ctx)
+        except _Failed as failed:
+            if ctx.params.get("as_json"):
+                say(json.dumps({"errors": failed.errors}))
+            raise
 
 
 def fail(*lines: str) -> NoReturn:
     """Say why on stderr, and end."""
     for line in lines:
         warn(line)
-    raise typer.Exit(EXIT_CODE)
+    raise _Failed([{"message": line.removeprefix("preaction: ")} for line in lines if line])
 
 
 def warn(line: str) -> None:
@@ -51,7 +77,12 @@ def told(file: str | None = None) -> Iterator[None]:
         problems = getattr(error, "problems", None)
         if problems is None:
             fail(f"preaction: {error}")
-        fail(*(f"{file or 'pack'}:{each.line}:{each.column}: {each.detail}" for each in problems))
+        where = file or "pack"
+        for each in problems:
+            warn(f"{where}:{each.line}:{each.column}: {each.detail}")
+        raise _Failed(
+            [{"message": each.detail, "file": where, "line": each.line, "column": each.column} for each in problems]
+        ) from None
 
 
 def say(line: str) -> None:

@@ -29,7 +29,7 @@ def hook(
         bool, typer.Option("--print-config", help="Print the hooks for Claude Code's settings file, and end.")
     ] = False,
 ) -> None:
-    """Answer one event of Claude Code, from stdin. Any failure blocks the call: exit code 2, the reason on stderr."""
+    """Answer one event of Claude Code, from stdin. Any failure blocks the call, with the reason on stderr."""
     if print_config:
         from preaction.adapters.claude_code_hook import settings
 

@@ -1,5 +1,6 @@
 """`preaction init`: a rules file to begin with, and a small program that runs."""
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -36,10 +37,11 @@ def init(
     pack: Annotated[bool, typer.Option(help="Write a pack as well, for an authority of your own.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing: what isn't given is as proposed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as one JSON object.")] = False,
 ) -> None:
     """Write gate.yaml with its schema, a pack, and an example that shows one call denied and then allowed.
 
-    Asks for what isn't given. Exit code 0 when everything was written, else 2.
+    Asks for what isn't given.
     """
     ask = _Asking(silent=yes)
     if outcome and (output or text_field):
@@ -65,9 +67,13 @@ def init(
         for name, text in made.items():
             with (folder / name).open("w" if name in there else "x", encoding="utf-8") as file:
                 file.write(text)
-            say(f"{'overwrote' if name in there else 'wrote'} {folder / name}")
+            if not as_json:
+                say(f"{'overwrote' if name in there else 'wrote'} {folder / name}")
     except OSError as error:
         fail(f"preaction: {folder}: it can't be written ({error.strerror})")
+    if as_json:
+        say(json.dumps({"folder": str(folder), "wrote": [*made], "overwrote": there, "lookAt": flaws}))
+        return
     for flaw in flaws:
         say(f"look at {flaw}")
     say(f"now: python {folder / 'example.py'}")

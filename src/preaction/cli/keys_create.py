@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from preaction.cli.database import Db, SigningKey
-from preaction.cli.failing import fail, needs_authority, say, told
+from preaction.cli.failing import Json, fail, needs_authority, say, told
 
 
 def create(
@@ -17,6 +17,7 @@ def create(
     signing_key: SigningKey = None,
     jobs: Annotated[str | None, typer.Option(help="The pack's jobs, separated by commas; all, when left out.")] = None,
     operator: Annotated[bool, typer.Option("--operator", help="An operator's key instead of an agent's.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Create a key and print it as `{"key": "…"}`. It is stored as a hash and can't be shown again."""
     with needs_authority():

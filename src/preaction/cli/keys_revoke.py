@@ -8,17 +8,18 @@ from typing import Annotated
 import typer
 
 from preaction.cli.database import Db, SigningKey
-from preaction.cli.failing import fail, needs_authority, say, told
+from preaction.cli.failing import Json, fail, needs_authority, say, told
 
 
 def revoke(
     db: Db,
     key_id: Annotated[str, typer.Argument(help="Its third part: 4f0c… of pa_agent_4f0c…_…; the console lists them.")],
     signing_key: SigningKey = None,
+    as_json: Json = False,
 ) -> None:
     """End a key at once, for every server of the database. What was decided with it stays.
 
-    Prints `{"keyId": "…"}`; exit code 2 when there is none of that id, or its row was altered: it opens nothing.
+    Prints `{"keyId": "…"}`. One whose row was altered opens nothing, and can't be revoked.
     """
     with needs_authority():
         from preaction.authority.keys import Keyring, key_id_of

@@ -4,10 +4,10 @@ import json
 from contextlib import closing
 
 from preaction.cli.database import Db, SigningKey
-from preaction.cli.failing import needs_authority, say, told
+from preaction.cli.failing import Json, needs_authority, say, told
 
 
-def rotate(db: Db, signing_key: SigningKey = None) -> None:
+def rotate(db: Db, signing_key: SigningKey = None, as_json: Json = False) -> None:
     """Make a new signing key. Old receipts and rows stay good; the old key's private half is deleted.
 
     Servers that run take the new key by themselves; where they have a key file of their own, copy the new one there.

@@ -32,13 +32,12 @@ def lint(
         list[str] | None, typer.Option(help="A name of the rules that these tools need not have.")
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Don't ask the authority.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 for warnings as well.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Count warnings as errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as one JSON object.")] = False,
 ) -> None:
     """Hold a rules file against the released description of its job and, if given, against the real tools.
 
-    Exit code 0 when nothing is wrong, 1 when there are errors (with --strict, or warnings), 2 when the file can't be
-    read, or the authority or the tools can't be asked. Hints never count.
+    Hints never count.
     """
     with told(str(rules)):
         from preaction.lint.report import lint as look

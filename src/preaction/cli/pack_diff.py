@@ -31,12 +31,11 @@ def diff(
         str, typer.Option(help="With --origin: the environment variable that holds an operator's key.")
     ] = "PREACTION_OPERATOR_KEY",
     pack: Annotated[str | None, typer.Option(help="With --db or --origin: the pack whose releases they are.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the changes as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the changes as one JSON object.")] = False,
 ) -> None:
     """Say which outcome now allows what, and all else that is different.
 
-    `+` more may be done, `-` less, `?` either, so read it, `.` neither. Exit code 0 when it is sure that no more may
-    be done than before, 1 when more may be done or might, 2 when they can't be compared.
+    `+` more may be done, `-` less, `?` either, so read it, `.` neither.
     """
     with needs_authority():
         from preaction.authority.packs import changes

@@ -26,7 +26,6 @@ def replay(
     """Judge recorded calls again, by the rules and answers in their records: does each give the verdict that it says?
 
     Nobody is asked, and nothing runs. What gives another verdict is named, and what can't be replayed, with the reason.
-    Exit code 0 when each gave its verdict, 1 when one gave another, 2 when one could not be replayed or read.
     """
     from preaction.audit.reading import records
 

@@ -1,5 +1,6 @@
 """`preaction report`: a trail as one page, for people who don't read JSON."""
 
+import json
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated
@@ -13,11 +14,11 @@ from preaction.cli.screen import ascii_safe
 def report(
     trails: Annotated[list[Path], typer.Argument(metavar="TRAIL...", help="Files of the gate's audit; - for stdin.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write, readable to its owner.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was counted as one JSON object.")] = False,
 ) -> None:
     """Write one HTML page: calls over time, denials by code and tool, what was handed on, and the latest denials.
 
-    It stands alone: no script, and nothing that is loaded from elsewhere. Exit code 2, and no page, for what can't be
-    read as a trail.
+    It stands alone: no script, and nothing that is loaded from elsewhere. There is none where a line can't be read.
     """
     from preaction.audit.reading import records
     from preaction.audit.summary import Summary
@@ -30,7 +31,10 @@ def report(
     if not found.total:
         fail("preaction: there is no record in this trail, so there is nothing to report")
     _write(output, page(found, [trail.name for trail in trails]))
-    say(f"{ascii_safe(output.name)}: {found.total} calls, {found.denied} denied")
+    if as_json:
+        say(json.dumps({"page": str(output), "calls": found.total, "denied": found.denied}))
+    else:
+        say(f"{ascii_safe(output.name)}: {found.total} calls, {found.denied} denied")
 
 
 def _write(output: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from preaction.cli.database import Db, SigningKey
-from preaction.cli.failing import fail, needs_authority, say, told
+from preaction.cli.failing import Json, fail, needs_authority, say, told
 from preaction.wire.times import write_time
 
 
@@ -21,6 +21,7 @@ def retain(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; print what would go.")] = False,
     signing_key: SigningKey = None,
+    as_json: Json = False,
 ) -> None:
     """Remove records, receipts, checked texts, first answers and reported verdicts that are older than an age.
 

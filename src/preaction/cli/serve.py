@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from preaction.cli.database import DbOrBeside, SigningKey
-from preaction.cli.failing import fail, needs_authority, say, told
+from preaction.cli.failing import Json, fail, needs_authority, say, told
 
 if TYPE_CHECKING:
     from preaction.authority.server.metrics import Metrics
@@ -42,6 +42,7 @@ def serve(
         int | None, typer.Option(min=0, max=65535, help="Also serve /metrics to Prometheus, on a port of its own.")
     ] = None,
     metrics_host: Annotated[str, typer.Option(help="Address of that port; it asks for no key.")] = "127.0.0.1",
+    as_json: Json = False,
 ) -> None:
     """Publish a pack and serve it. When ready, print one line of JSON with the origin (and the dev keys)."""
     with needs_authority():

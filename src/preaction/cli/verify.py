@@ -30,7 +30,7 @@ def verify(
     jwks: Annotated[Path | None, typer.Option(help="The authority's keys, as /.well-known/jwks.json answers.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")] = False,
 ) -> None:
-    """Ask the authority whether a decision holds, or check a receipt offline. Exit code 1 when it doesn't hold."""
+    """Ask the authority whether a decision holds, or check a receipt offline."""
     if execution_id is not None and origin is not None and offline is None and jwks is None:
         _ask(execution_id, origin, agent_key_env, as_json)
     elif offline is not None and jwks is not None and execution_id is None and origin is None:
