@@ -586,6 +586,11 @@ def test_a_client_that_leaves_ends_the_proxy_and_the_server(world: World) -> Non
     until(lambda: not processes(str(world.rules.parent)))
 
 
+def test_a_server_that_goes_away_ends_the_proxy_and_its_exit_code_says_so(world: World) -> None:
+    proxy = world.process(world.proxy("--", sys.executable, "-c", ""), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert proxy.wait(20) == 1
+
+
 def test_the_server_sees_the_host_s_environment_without_the_authority_s_key(world: World) -> None:
     show = [sys.executable, "-c", "import os, sys; print(sorted(os.environ), file=sys.stderr)"]
     command = world.proxy("--", *show)
