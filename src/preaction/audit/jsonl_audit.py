@@ -30,8 +30,6 @@ from preaction.audit.chain import (
 from preaction.audit.parts import LONGEST, parts_of, standing
 from preaction.errors import ConfigurationError, StoreUnavailable
 
-__all__ = ["JsonlAudit"]
-
 LOCK_S: Final = 10.0
 """How long one process waits for the others; then its record isn't taken, and nothing acts."""
 
