@@ -1,16 +1,18 @@
 """A soak, scaled down: after thousands of checks, in hundreds of sessions, the process holds what it held before.
 
 The authority is a real `preaction serve` of its own, asked over HTTP; the gate has all that keeps something: a store,
-an audit trail in a file, telemetry.
+an audit trail in a file, telemetry. `PREACTION_SOAK_SECONDS` says how long each store's soak goes on at least.
 """
 
 import asyncio
 import functools
 import gc
 import itertools
+import os
 import threading
+import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,14 +37,19 @@ from preaction import (
 from preaction.audit.jsonl_audit import JsonlAudit
 from preaction.audit.trail import AuditTrail
 from preaction.rest import Felspar
+from preaction.stores import Store
 from preaction.stores.memory import MemoryStore
+from preaction.stores.redis import RedisStore
 from preaction.stores.sqlite import SQLiteStore
 from preaction.telemetry import Telemetry
 
 SESSIONS = 50  # in one round; each has a decision, an output check and four checks
 WARM_UP, ROUNDS = 4, 6
+SECONDS = float(os.environ.get("PREACTION_SOAK_SECONDS", "0"))
 BYTES_PER_CHECK = 32
 """What a check may leave in memory. A text, list or dict that is left has more."""
+RESIDENT_BYTES = 16 * 2**20
+"""By how much the process may grow in all, however long it goes on: what isn't Python's is seen only here."""
 
 
 @dataclass
@@ -50,6 +57,7 @@ class Held:
     """What a process holds at a moment."""
 
     traced: int
+    resident: int
     files: int
     connections: int
     threads: int
@@ -59,8 +67,8 @@ class Held:
         forget_what_is_bounded()
         gc.collect()
         this = psutil.Process()
-        connections = len(this.net_connections("tcp"))
-        return cls(tracemalloc.get_traced_memory()[0], this.num_fds(), connections, threading.active_count())
+        traced, resident = tracemalloc.get_traced_memory()[0], this.memory_info().rss
+        return cls(traced, resident, this.num_fds(), len(this.net_connections("tcp")), threading.active_count())
 
 
 def forget_what_is_bounded() -> None:
@@ -127,39 +135,52 @@ def one_session(felspar: Felspar, gate: ActionGate, number: int) -> None:
     assert codes == ["allowed", "output_check_missing", "case_not_decided", "field_not_allowed"], codes
 
 
-STORES: dict[str, Callable[[Path], Any]] = {
-    "memory": lambda folder: MemoryStore(max_sessions=SESSIONS // 2),
-    "sqlite": lambda folder: SQLiteStore(folder / "sessions.db"),
-}
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    match request.param:
+        case "memory":
+            yield MemoryStore(max_sessions=SESSIONS // 2)
+        case "sqlite":
+            yield SQLiteStore(tmp_path / "sessions.db")
+        case _:
+            shared = RedisStore(request.getfixturevalue("own_redis").url, timeout_s=30)
+            yield shared
+            shared.close()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", STORES)
 def test_thousands_of_checks_leave_nothing_behind(
-    kind: str, authority: tuple[psutil.Process, Felspar], tmp_path: Path
+    store: Store, authority: tuple[psutil.Process, Felspar], tmp_path: Path
 ) -> None:
     server, felspar = authority
     numbers = itertools.count()
     with felspar_verdict_reporter(felspar, job="triage-ticket", max_waiting=100_000) as reporter:
-        gate = gate_over(felspar, STORES[kind](tmp_path), tmp_path / "trail.jsonl", reporter)
+        gate = gate_over(felspar, store, tmp_path / "trail.jsonl", reporter)
 
-        def rounds(count: int) -> None:
-            for number in itertools.islice(numbers, count * SESSIONS):
-                one_session(felspar, gate, number)
-            assert reporter.flush(120)
+        def rounds(least: int, seconds: float = 0) -> int:
+            """How many there were: so many at least, and for so long."""
+            done, until = 0, time.monotonic() + seconds
+            while done < least or time.monotonic() < until:
+                for number in itertools.islice(numbers, SESSIONS):
+                    one_session(felspar, gate, number)
+                assert reporter.flush(120)
+                done += 1
+            return done
 
         tracemalloc.start()
         try:
             rounds(WARM_UP)
             before, server_before = Held.now(), held_by(server)
-            rounds(ROUNDS)
+            checks = 4 * SESSIONS * rounds(ROUNDS, SECONDS)
             after, server_after = Held.now(), held_by(server)
         finally:
             tracemalloc.stop()
         assert (reporter.dropped, reporter.failed) == (0, 0)
-    checks = 4 * ROUNDS * SESSIONS
-    print(f"{checks} checks over {kind}: {before} → {after}; the server: {server_before} → {server_after}")
+    print(
+        f"{checks} checks over {type(store).__name__}: {before} → {after}; the server: {server_before} → {server_after}"
+    )
     assert after.traced - before.traced < BYTES_PER_CHECK * checks
+    assert after.resident - before.resident < RESIDENT_BYTES
     assert after.files <= before.files
     assert after.connections <= before.connections
     assert after.threads <= before.threads
