@@ -3,6 +3,7 @@
 Nothing has run in the process that is forked, so no cache holds an answer of the code as it was.
 """
 
+import functools
 import gc
 import importlib
 import json
@@ -11,10 +12,11 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 from mutmut.mutation.trampoline import set_mutant_under_test
@@ -28,7 +30,15 @@ LEAST_S = 2
 WAITS_S = 120
 """One that waits takes none: it times out after so many seconds by the clock."""
 MEMORY = 4 << 30
+LONGEST_S = 60
 ALIVE, DEAD = 0, 1
+
+
+class Timed(NamedTuple):
+    """A test, and the processor's seconds that it takes as it is."""
+
+    item: pytest.Item
+    seconds: float
 
 
 class Unfit(Exception):
@@ -59,42 +69,40 @@ class Trials:
             self.unfit = str(why)
         return True
 
-    def _reached(self, session: pytest.Session) -> dict[str, list[pytest.Item]]:
-        """The tests that reach each function, by its name in mutmut, the quickest first; all must pass as it is."""
+    def _reached(self, session: pytest.Session) -> dict[str, list[Timed]]:
+        """The tests that reach each function, by its name in mutmut; all must pass as it is."""
         told = self.scratch / "reached.json"
-        if _waited(_forked("stats", lambda: _measured(session, told), None)) != ALIVE:
+        if _waited(_forked("stats", lambda: _measured(session, told))) != ALIVE:
             raise Unfit(f"a test fails without a mutant: {told.read_text() if told.exists() else 'nothing said'}")
         measured = json.loads(told.read_text())
         for module in measured["modules"]:
             importlib.import_module(module)
         gc.freeze()
-        quickest = sorted(range(len(session.items)), key=lambda place: measured["seconds"][place])
-        found: dict[str, list[pytest.Item]] = {}
-        for place in quickest:
-            session.items[place].seconds = measured["seconds"][place]  # type: ignore[attr-defined]
-            for function in measured["functions"][place]:
-                found.setdefault(function, []).append(session.items[place])
-        every = [session.items[place] for place in quickest]
-        if _waited(_forked("none", lambda: _run(session, every), None)) != ALIVE:
-            raise Unfit("a test fails without a mutant, the quickest first")
-        if _waited(_forked("fail", lambda: _run(session, every), None)) != DEAD:
+        every = [Timed(*both) for both in zip(session.items, measured["seconds"], strict=True)]
+        order = _varied(every)
+        if _waited(_forked("none", lambda: _run(session, [every[place] for place in order]))) != ALIVE:
+            raise Unfit("a test fails without a mutant, in another order")
+        if _waited(_forked("fail", lambda: _run(session, every))) != DEAD:
             raise Unfit("no test fails where every mutated function raises: another copy of the code is tested")
+        found: dict[str, list[Timed]] = {}
+        for place in order:
+            for function in measured["functions"][place]:
+                found.setdefault(function, []).append(every[place])
         return found
 
-    def _try(self, session: pytest.Session, reached: dict[str, list[pytest.Item]]) -> None:
+    def _try(self, session: pytest.Session, reached: dict[str, list[Timed]]) -> None:
         running: dict[int, tuple[str, float]] = {}
         for number, name in enumerate(self.names, 1):
-            items = reached.get(name.partition("__mutmut_")[0], [])
-            if not items:
+            tests = reached.get(name.partition("__mutmut_")[0], [])
+            if not tests:
                 self.outcomes[name] = "no tests"
                 continue
             while len(running) >= self.children:
                 self._reap(running)
-            processor = LEAST_S + SLOWER * sum(item.seconds for item in items)  # type: ignore[attr-defined]
-            pid = _forked(name, lambda items=items: _run(session, items), int(processor))  # type: ignore[misc]
-            running[pid] = (name, time.monotonic() + WAITS_S + 4 * processor)
-            if number % 200 == 0:
-                print(f"  {number} of {len(self.names)}", flush=True)
+            until = time.monotonic() + WAITS_S + SLOWER * sum(test.seconds for test in tests)
+            running[_forked(name, functools.partial(_run, session, tests))] = (name, until)
+            if number % 100 == 0:
+                print(f"  {number} of {len(self.names)}", file=sys.__stderr__, flush=True)
         while running:
             self._reap(running)
 
@@ -115,12 +123,22 @@ class Trials:
 def _outcome(code: int) -> Outcome:
     if code in (ALIVE, DEAD):
         return "survived" if code == ALIVE else "killed"
-    return "timeout" if -code in (signal.SIGXCPU, signal.SIGKILL) else "broken"
+    return "timeout" if -code in (signal.SIGPROF, signal.SIGKILL) else "broken"
 
 
-def _forked(mutant: str, work: Callable[[], int], seconds: int | None) -> int:
-    """Start `work` in a fork in which `mutant` is the code, and give its process; it gets so much processor's time."""
-    sys.stdout.flush()
+def _varied(tests: Sequence[Timed]) -> list[int]:
+    """An order that soon meets what fails: of each parametrised test one, then of each another; the quicker first."""
+    before: Counter[str] = Counter()
+    turns = []
+    for place, test in enumerate(tests):
+        function = test.item.nodeid.partition("[")[0]
+        turns.append((before[function], test.seconds, place))
+        before[function] += 1
+    return [place for *_, place in sorted(turns)]
+
+
+def _forked(mutant: str, work: Callable[[], int]) -> int:
+    """Start `work` in a fork in which `mutant` is the code, and give its process."""
     pid = os.fork()
     if pid:
         return pid
@@ -129,9 +147,7 @@ def _forked(mutant: str, work: Callable[[], int], seconds: int | None) -> int:
         nowhere = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nowhere, stream)
-        if seconds is not None:
-            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
         set_mutant_under_test(mutant)
         code = work()
     finally:
@@ -142,11 +158,11 @@ def _waited(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _run(session: pytest.Session, items: Iterable[pytest.Item]) -> int:
+def _run(session: pytest.Session, tests: Sequence[Timed]) -> int:
     """Run the tests until one fails."""
-    todo = list(items)
-    for item, following in zip(todo, [*todo[1:], None], strict=True):
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    for test, following in zip(tests, [*tests[1:], None], strict=True):
+        signal.setitimer(signal.ITIMER_PROF, LEAST_S + SLOWER * test.seconds)
+        test.item.config.hook.pytest_runtest_protocol(item=test.item, nextitem=following and following.item)
         if session.testsfailed:
             return DEAD
     return ALIVE
@@ -159,7 +175,7 @@ def _measured(session: pytest.Session, told: Path) -> int:
     for place, item in enumerate(session.items):
         state()._stats.clear()
         begun = time.process_time()
-        code = _run(session, [item])
+        code = _run(session, [Timed(item, LONGEST_S)])
         measured["seconds"].append(time.process_time() - begun)
         measured["functions"].append(sorted(state()._stats))
         if code != ALIVE:
