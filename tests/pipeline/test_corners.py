@@ -12,7 +12,7 @@ from kit import helpdesk
 from pipeline.office import CONTEXT, LARGE, READ, WRITE, Office, raising
 from preaction import calling
 from preaction.calling import Asking, run
-from preaction.errors import ConfigurationError, MisuseError, SessionFull, StoreUnavailable
+from preaction.errors import ConfigurationError, SessionFull, StoreUnavailable
 from preaction.pipeline import Command, ConfirmationError, ProposedCall, PublicToolError, Tool, ToolPipeline
 from preaction.pipeline.result import Unreadable, require_fit
 from preaction.pipeline.texts import Texts
@@ -188,15 +188,6 @@ def test_what_fails_while_it_is_reconciled_is_held(monkeypatch: pytest.MonkeyPat
     assert office.write().code == "in_progress", "somebody else settles it all the time"
     monkeypatch.setattr(office.pipeline.acts, "settle_undone", raising(OSError()))
     assert office.write().code == "internal"
-
-
-def test_what_was_settled_meanwhile_cannot_be_settled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    office = Office(tools={"approve_invoice": {"run": loses}})
-    key = office.write().idempotency_key
-    assert key is not None
-    monkeypatch.setattr(office.pipeline.acts, "settle_undone", refused)
-    with pytest.raises(MisuseError, match="just now"):
-        office.pipeline.acts.settle(key, tenant="t_1", tool="approve_invoice", done=False)
 
 
 def test_two_that_ask_a_person_at_once_get_one_confirmation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from preaction.pipeline.parse import Parsed, ParseFailure, parse_arguments
+from preaction.wire.strict_json import MAX_BYTES
 
 
 def nested(levels: int) -> str:
@@ -26,6 +27,7 @@ READ: dict[str, tuple[object, Any]] = {
     "a mapping": ({"a": [1, 2.5, None, True]}, {"a": [1, 2.5, None, True]}),
     "the largest integers": ({"a": 2**64 - 1, "b": -(2**63)}, {"a": 2**64 - 1, "b": -(2**63)}),
     "32 levels": (nested(32), json.loads(nested(32))),
+    "a mapping of 32 levels": (json.loads(nested(32)), json.loads(nested(32))),
     "no object": ("[1]", [1]),
 }
 
@@ -50,6 +52,7 @@ BROKEN: dict[str, object] = {
     "UTF-16": '{"a": 1}'.encode("utf-16"),
     "a byte order mark": b"\xef\xbb\xbf{}",
     "33 levels": nested(33),
+    "a mapping of 33 levels": json.loads(nested(33)),
     "7,000 levels": '{"a": ' + "[" * 7000 + "]" * 7000 + "}",
     "single quotes": "{'a': 1}",
     "a number for a mapping": 7,
@@ -58,6 +61,8 @@ BROKEN: dict[str, object] = {
     "a mapping with a set": {"a": {1}},
     "a mapping with NaN": {"a": float("nan")},
     "a mapping with a surrogate": {"a": "\udfff"},
+    "a mapping with an integer past 64 bits": {"a": [2**64]},
+    "a mapping with a negative integer past 64 bits": {"a": {"b": -(2**63) - 1}},
 }
 
 
@@ -83,6 +88,15 @@ def test_p01_counts_bytes_not_characters(letter: str, kind: str) -> None:
         assert len(text.encode()) == 16_384 + len(more)
         raw: object = {"text": text, "bytes": text.encode(), "mapping": {"a": value["a"] + more}}[kind]
         assert parse_arguments(raw) == expected
+
+
+def test_p01_what_is_too_large_is_so_whatever_else_it_is() -> None:
+    for broken in ("{" * 17, "\ud800" * 6, b"\xff" * 17, {"a": "xxx", "b": {"c": "x" * 8}}):
+        assert parse_arguments(broken, max_bytes=16) == ParseFailure("arguments_too_large")
+
+
+def test_p01_a_bound_may_be_larger_than_what_is_read_elsewhere() -> None:
+    assert parse_arguments(" " * MAX_BYTES + "{}", max_bytes=MAX_BYTES + 2) == Parsed({})
 
 
 def test_p01_a_mapping_that_says_the_same_list_a_thousand_times_is_measured_as_written() -> None:

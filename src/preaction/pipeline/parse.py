@@ -64,7 +64,7 @@ def _parse_text(raw: str | bytes, max_bytes: int) -> Parsed | ParseFailure:
 
 
 def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return text.encode(errors="surrogatepass")
 
 
 def _copy_mapping(raw: Mapping[Any, Any], max_bytes: int) -> Parsed | ParseFailure:

@@ -88,7 +88,7 @@ class InputSchema:
 def place_of(path: Path) -> str:
     """A place in the arguments, such as `lines[2].amount`, in ASCII on one line."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{quote(part)[1:-1]}" for part in path)
-    return (text.lstrip(".") or "the arguments")[:_LONGEST]
+    return (text.removeprefix(".") or "the arguments")[:_LONGEST]
 
 
 def unexpected(path: Path) -> Misfit:
