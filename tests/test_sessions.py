@@ -1,7 +1,8 @@
 """What a session knows: which records get in, which stand, and what the decision is told of them."""
 
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from enum import Enum
 from typing import Any
@@ -14,6 +15,7 @@ from kit import MAIL, REPLY, SESSION, TICKET, company, decided, helpdesk, mail, 
 from preaction._core.facts import Memory, Recall, RecallTexts, Use
 from preaction.errors import MisuseError
 from preaction.sessions import Sessions, write_rank
+from preaction.stores import Slot
 from preaction.stores.memory import MemoryStore
 from preaction.testing import START, FakeAuthority, FakeClock
 from preaction.wire.models import Decision
@@ -50,6 +52,10 @@ def authority() -> FakeAuthority:
 @pytest.fixture
 def held() -> Sessions:
     return sessions()
+
+
+UNREADABLE = ("a decision result could not be read", "result_unreadable")
+NAMED = ({"id": 7}, {"id": TICKET})  # also an id that is none is something said of a case
 
 
 def unreadable(decision: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,12 +150,14 @@ def test_g7_a_result_marked_as_an_error_records_nothing_and_is_logged(
     held.record_decision(SESSION, authority.decide(TICKET))
     held.record_decision(SESSION, {**authority.decide(TICKET, outcome=None), **error})
     assert outcomes(held) == {TICKET: "billing-question"}
-    assert _logged(caplog) == ["a decision result marked as an error was not recorded"]
+    assert _logged(caplog) == [("a decision result marked as an error was not recorded", "result_is_error")]
 
 
-def _logged(caplog: pytest.LogCaptureFixture) -> list[str]:
-    assert {record.levelno for record in caplog.records} <= {logging.WARNING}
-    return [record.getMessage() for record in caplog.records]
+def _logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """The text and the code of each record, all of which are warnings about the session."""
+    given = [vars(record) for record in caplog.records]
+    assert {(record["levelno"], record["session_id"]) for record in given} <= {(logging.WARNING, SESSION)}
+    return [(record["msg"], record["code"]) for record in given]
 
 
 def test_g7_one_that_can_not_be_read_but_names_a_case_makes_it_undecided(
@@ -159,7 +167,8 @@ def test_g7_one_that_can_not_be_read_but_names_a_case_makes_it_undecided(
     held.record_decision(SESSION, unreadable(authority.decide(TICKET)))
     (known,) = recall(held, TICKET.lower()).named
     assert (known.case_id, known.decision) == (TICKET, None)
-    assert _logged(caplog) == ["a decision result could not be read"]
+    assert _logged(caplog) == [UNREADABLE]
+    assert vars(caplog.records[0])["names_case"] is True
 
 
 def test_g7_an_unreadable_one_stands_until_one_at_least_as_late_as_those_before_it(
@@ -199,7 +208,8 @@ def test_one_that_can_not_be_read_and_names_no_case_of_this_job_records_nothing(
     held.record_decision(SESSION, authority.decide(TICKET))
     held.record_decision(SESSION, content)
     assert outcomes(held) == {TICKET: "billing-question"}
-    assert _logged(caplog) == ["a decision result could not be read"]
+    assert _logged(caplog) == [UNREADABLE]
+    assert vars(caplog.records[0])["names_case"] is (isinstance(content, dict) and content.get("case") in NAMED)
 
 
 @pytest.mark.parametrize("job", [{}, {"job": None}, {"job": 7}], ids=shown)
@@ -236,8 +246,10 @@ def test_g7_a_record_for_another_entity_or_job_than_the_one_given_raises_and_rec
     readable: bool, wanted: dict[str, Any], held: Sessions, authority: FakeAuthority
 ) -> None:
     decision = authority.decide(TICKET)
-    with pytest.raises(MisuseError, match="nothing was recorded"):
+    with pytest.raises(MisuseError) as raised:
         held.record_decision(SESSION, decision if readable else unreadable(decision), **wanted)
+    ((name, other),) = wanted.items()
+    assert str(raised.value) == f"the result is about another {name} than the {other!r} given; nothing was recorded"
     assert recall(held).first == ()
 
 
@@ -331,10 +343,10 @@ def test_g26_the_latest_check_of_an_output_counts_also_when_it_failed(held: Sess
 def test_g26_checks_of_several_outputs_are_told_the_latest_first(held: Sessions) -> None:
     authority = FakeAuthority()
     decision = authority.decide(TICKET)
-    for number in (1, 3, 2):
-        check = authority.check_output(decision, {"body": "x"}, output=f"output {number}")
-        held.record_output_check(SESSION, {**check, "checkedAt": write_time(START + timedelta(seconds=number))})
-    assert [output for _, output, _ in known_texts(held, check)] == ["output 3", "output 2", "output 1"]
+    for seconds, output in ((1, "b"), (3, "a"), (2, "c")):
+        check = authority.check_output(decision, {"body": "x"}, output=output)
+        held.record_output_check(SESSION, {**check, "checkedAt": write_time(START + timedelta(seconds=seconds))})
+    assert [output for _, output, _ in known_texts(held, check)] == ["a", "c", "b"]
 
 
 def test_g26_a_check_counts_for_its_execution_its_text_and_its_session_alone(held: Sessions) -> None:
@@ -354,7 +366,72 @@ def test_an_output_check_that_can_not_be_read_or_is_an_error_is_logged_and_not_r
     check = authority.check_output(authority.decide(TICKET), {"body": "x"})
     held.record_output_check(SESSION, {**check, **spoilt})
     assert known_texts(held, check) == []
-    assert _logged(caplog) == ["an output check could not be read"]
+    assert _logged(caplog) == [("an output check could not be read", "output_check_unreadable")]
+
+
+# ---------------------------------------------------------------- what the store is asked
+
+
+class Asked(MemoryStore):
+    """A store that notes what it is asked to keep and to read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[Slot] = []
+        self.reads: list[tuple[object, ...]] = []
+
+    def put(self, session: str, slots: Sequence[Slot]) -> bool:
+        self.kept += slots
+        return super().put(session, slots)
+
+    def read(self, session: str, group: str, at_most: int | None = None) -> list[tuple[str, str]]:
+        self.reads.append((group, at_most))
+        return super().read(session, group, at_most)
+
+    def read_many(self, session: str, group: str, names: Sequence[str]) -> list[tuple[str, str]]:
+        self.reads.append((group, *names))
+        return super().read_many(session, group, names)
+
+
+RANK = "20261130090000000000"
+
+
+def test_what_is_kept_of_a_decision_is_compact_and_counted_once(authority: FakeAuthority) -> None:
+    store = Asked()
+    held = sessions(store)
+    held.record_decision(SESSION, authority.decide(TICKET, entity_id="Ticket-1"))
+    held.record_decision(SESSION, unreadable(authority.decide(TICKET, entity_id="Ticket-1")))
+    value = (
+        f'["exe_1","{JOB}","2026-11-03.1","provided","Ticket-1","decided","billing-question",'
+        '"2026-11-30T09:00:00Z","2026-11-30T10:00:00Z"]'
+    )
+    names = [Slot(f"name/{JOB}/{name}", TICKET, "") for name in ("hc-1201", "ticket-1")]
+    assert store.kept[0] == Slot(f"release/{JOB}", "2026-11-03.1", "")
+    assert sorted(store.kept[1:3], key=lambda slot: slot.group) == names
+    assert store.kept[3] == Slot(f"decision/{JOB}", TICKET, value, RANK, "decision")
+    assert sorted(store.kept[4:6], key=lambda slot: slot.group) == names
+    assert store.kept[6:] == [Slot(f"decision/{JOB}", TICKET, "", None, "decision")]
+
+
+def test_what_is_kept_of_an_output_check_is_counted_and_holds_no_text(authority: FakeAuthority) -> None:
+    store = Asked()
+    check = authority.check_output(authority.decide(TICKET), {"body": "x"})
+    sessions(store).record_output_check(SESSION, check)
+    group = f"text/{check['executionId']}/{check['contentDigest']}"
+    value = json.dumps([check["checkId"], check["release"], True, RANK])
+    assert store.kept == [Slot(group, "billing-team-reply", value, RANK, "output_check")]
+
+
+def test_no_more_is_read_than_the_decision_needs(authority: FakeAuthority) -> None:
+    store = Asked()
+    held = sessions(store)
+    for number in range(3):
+        held.record_decision(SESSION, authority.decide(f"HC-{number}"))
+    recall(held, "hc-9")
+    assert store.reads == [(f"name/{JOB}/hc-9", None), (f"release/{JOB}", 9), (f"decision/{JOB}", 2)]
+    store.reads.clear()
+    recall(held, "hc-1", whole=False)
+    assert store.reads == [(f"name/{JOB}/hc-1", None), (f"decision/{JOB}", "HC-1")]
 
 
 # ---------------------------------------------------------------- uses
@@ -399,7 +476,7 @@ def test_g38_a_session_at_its_bound_logs_what_it_can_not_take_and_denies(caplog:
     decided(gate, authority)
     assert gate.check(SESSION, REPLY, reply()).allow
     decided(gate, authority, "HC-1202")
-    assert _logged(caplog) == ["the session is full and takes no more records"] * 2
+    assert _logged(caplog) == [("the session is full and takes no more records", "session_full")] * 2
     verdict = gate.check(SESSION, REPLY, reply())
     assert (verdict.allow, verdict.code) == (False, "session_full")
     decided(gate, authority, session="other")
@@ -419,6 +496,48 @@ def test_g38_two_sessions_of_one_gate_never_help_each_other() -> None:
     decided(gate, authority, "other.example", session="other")
     assert gate.check(SESSION, MAIL, mail()).allow
     assert gate.check("other", MAIL, mail()).code == "recipient_not_allowed"
+
+
+@pytest.mark.parametrize("session", ["", None, 7, b"chat-7", ["chat-7"]], ids=shown)
+def test_a_session_id_that_is_none_raises(session: Any) -> None:
+    gate, authority = helpdesk()
+    with pytest.raises(MisuseError) as raised:
+        gate.decisions.record(session, result=authority.decide(TICKET))
+    assert str(raised.value) == "a session id is a string that isn't empty"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({"entity_id": {"job": JOB}}, "entity_id is a string; give the decision as result=…; nothing was recorded"),
+        (
+            {"entity_id": "ticket-1", "entity": "ticket-2"},
+            "entity_id and entity name two entities; nothing was recorded",
+        ),
+        *(
+            ({name: "HC-9"}, "the result is about another entity than the 'HC-9' given; nothing was recorded")
+            for name in ("entity_id", "entity")
+        ),
+        ({"job": "x"}, "the result is about another job than the 'x' given; nothing was recorded"),
+    ],
+)
+def test_g7_a_gates_record_for_another_entity_or_job_raises_and_records_nothing(
+    wanted: dict[str, Any], why: str
+) -> None:
+    gate, authority = helpdesk()
+    with pytest.raises(MisuseError) as raised:
+        gate.decisions.record(SESSION, result=authority.decide(TICKET, entity_id="ticket-1"), **wanted)
+    assert str(raised.value) == why
+    assert gate.check(SESSION, REPLY, reply()).code == "case_not_decided"
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"entity_id": "t"}, {"entity": "t"}, {"entity_id": "t", "entity": "t"}, {"job": JOB}, {}], ids=shown
+)
+def test_g7_a_gates_record_for_the_entity_and_job_given_is_kept(wanted: dict[str, Any]) -> None:
+    gate, authority = helpdesk(rule={"output_check": None})
+    gate.decisions.record(SESSION, result=authority.decide(TICKET, entity_id="t"), **wanted)
+    assert gate.check(SESSION, REPLY, reply()).allow
 
 
 class Chat(str, Enum):  # noqa: UP042 (the one whose `str()` is another text)

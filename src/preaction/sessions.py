@@ -139,7 +139,7 @@ class Sessions:
     def _record_unreadable(self, session: str, content: Mapping[str, Any]) -> None:
         case = content.get("case")
         case_id = case.get("id") if isinstance(case, Mapping) else None
-        job = content.get("job", self._job)
+        job = content.get("job")
         _warn("a decision result could not be read", "result_unreadable", session, names_case=bool(case_id))
         if isinstance(job, str) and job != self._job:
             return

@@ -1,6 +1,6 @@
 """Mutation testing: change the code in one place at a time, and see that a test fails.
 
-    python tests/mutation/run.py [--children N] [--root CHECKOUT] [ROOM or FUNCTION …]
+    python tests/mutation/run.py [--children N] [--at-most N] [--root CHECKOUT] [ROOM or FUNCTION …]
 
 A room is one of `rooms.toml`, a function a pattern such as `preaction._core.call.*`; without any, all rooms are done.
 Prints each room's score, and each survivor that `survivors.toml` doesn't explain. Exit code: 0 when all are explained,
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong: list[str] = []
     for room in list(rooms) if patterns else asked.wanted or list(rooms):
         begun = time.monotonic()
-        outcomes = _in_room(asked.root, room, rooms[room], patterns, asked.children)
+        outcomes = _in_room(room, rooms[room], patterns, asked)
         if isinstance(outcomes, str):
             print(f"{room}: {outcomes}")
             return 2
@@ -69,15 +69,16 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("wanted", nargs="*", metavar="ROOM or FUNCTION")
     parser.add_argument("--root", type=Path, default=OWN, help="the checkout: src, tests and pyproject.toml are in it")
     parser.add_argument("--children", type=int, default=os.cpu_count() or 1, help="how many mutants at once")
+    parser.add_argument("--at-most", type=int, help="tests for each mutant, for a quick look: more of them survive")
     return parser.parse_args(arguments)
 
 
 def _in_room(
-    root: Path, room: str, entry: Mapping[str, Any], patterns: Sequence[str], children: int
+    room: str, entry: Mapping[str, Any], patterns: Sequence[str], asked: argparse.Namespace
 ) -> dict[Mutant, Outcome] | str:
     """What became of the room's mutants; or why that can't be told."""
-    copy = root / "mutants" / room
-    copied(root, copy)
+    copy = asked.root / "mutants" / room
+    copied(asked.root, copy)
     mutants = {mutant.name: mutant for mutant in chosen(mutated(copy, entry["code"]), patterns)}
     if not mutants:
         return {}
@@ -85,7 +86,9 @@ def _in_room(
     # A process of its own: what one room has imported is not the next one's code
     if (pid := os.fork()) == 0:
         try:
-            answer.write_text(json.dumps(_tried(copy, entry["tests"], list(mutants), children)))
+            answer.write_text(
+                json.dumps(_tried(copy, entry["tests"], Trials(list(mutants), asked.children, asked.at_most, copy)))
+            )
         finally:
             os._exit(0)
     os.waitpid(pid, 0)
@@ -93,12 +96,11 @@ def _in_room(
     return told if isinstance(told, str) else {mutants[name]: outcome for name, outcome in told.items()}
 
 
-def _tried(copy: Path, tests: Sequence[str], names: Sequence[str], children: int) -> dict[str, Outcome] | str:
+def _tried(copy: Path, tests: Sequence[str], trials: Trials) -> dict[str, Outcome] | str:
     source = str(copy / "src")
     os.chdir(copy)
     sys.path[:] = [source, *(path for path in sys.path if Path(path) != OWN / "tests")]
     os.environ["PYTHONPATH"] = source  # for processes that tests start
-    trials = Trials(names, children, copy)
     options = [
         "--rootdir=.",
         "--config-file=pyproject.toml",
@@ -113,7 +115,9 @@ def _tried(copy: Path, tests: Sequence[str], names: Sequence[str], children: int
     if trials.unfit is not None:
         return trials.unfit
     return (
-        trials.outcomes if len(trials.outcomes) == len(names) else f"the tests can't be collected: pytest gave {status}"
+        trials.outcomes
+        if len(trials.outcomes) == len(trials.names)
+        else f"the tests can't be collected: pytest gave {status}"
     )
 
 

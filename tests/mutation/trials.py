@@ -30,7 +30,7 @@ LEAST_S = 2
 WAITS_S = 120
 """One that waits takes none: it times out after so many seconds by the clock."""
 MEMORY = 4 << 30
-LONGEST_S = 60
+LONG_S, LONGEST_S = 0.2, 60
 ALIVE, DEAD = 0, 1
 
 
@@ -47,10 +47,14 @@ class Unfit(Exception):
 
 @dataclass
 class Trials:
-    """The plugin. `names` are the mutants' in mutmut; `outcomes` holds what became of each once pytest has returned."""
+    """The plugin. `names` are the mutants' in mutmut; `outcomes` holds what became of each once pytest has returned.
+
+    `at_most` is how many tests a mutant gets; None gives it all that reach its function.
+    """
 
     names: Sequence[str]
     children: int
+    at_most: int | None
     scratch: Path
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     unfit: str | None = None
@@ -93,7 +97,7 @@ class Trials:
     def _try(self, session: pytest.Session, reached: dict[str, list[Timed]]) -> None:
         running: dict[int, tuple[str, float]] = {}
         for number, name in enumerate(self.names, 1):
-            tests = reached.get(name.partition("__mutmut_")[0], [])
+            tests = reached.get(name.partition("__mutmut_")[0], [])[: self.at_most]
             if not tests:
                 self.outcomes[name] = "no tests"
                 continue
@@ -127,12 +131,12 @@ def _outcome(code: int) -> Outcome:
 
 
 def _varied(tests: Sequence[Timed]) -> list[int]:
-    """An order that soon meets what fails: of each parametrised test one, then of each another; the quicker first."""
+    """An order that soon meets what fails: of each parametrised test one, then of each another; long ones last."""
     before: Counter[str] = Counter()
     turns = []
     for place, test in enumerate(tests):
         function = test.item.nodeid.partition("[")[0]
-        turns.append((before[function], test.seconds, place))
+        turns.append((test.seconds > LONG_S, before[function], test.seconds, place))
         before[function] += 1
     return [place for *_, place in sorted(turns)]
 
