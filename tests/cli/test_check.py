@@ -230,7 +230,7 @@ def test_a_call_that_cannot_be_read_names_the_place(rules: Path, text: str, says
 
 def test_a_file_that_is_not_there(rules: Path) -> None:
     code, out, err = run(rules, "none.json")
-    assert (code, out, err) == (2, "", "preaction: none.json: it can't be read (No such file or directory)\n")
+    assert (code, out, err) == (2, "", "preaction: none.json can't be read: No such file or directory\n")
 
 
 def test_an_authority_that_cannot_be_asked_judges_nothing(

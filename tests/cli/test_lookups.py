@@ -56,4 +56,5 @@ def test_lookups_that_cannot_be_are_told_with_their_place(files: tuple[str, Path
     result = run(*arguments, pack, "--lookups", str(lookups))
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"{lookups}:4:16: url_env: the environment variable NO_SUCH isn't set\n"
-    assert run(*arguments, pack, "--lookups", "none.yaml").stderr == "preaction: the lookups none.yaml can't be read\n"
+    missing = "preaction: the lookups none.yaml can't be read: No such file or directory\n"
+    assert run(*arguments, pack, "--lookups", "none.yaml").stderr == missing

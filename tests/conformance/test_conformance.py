@@ -202,7 +202,7 @@ def test_the_command_fails_when_a_line_differs(authority: tuple[str, dict[Who, s
     [
         (["--operator-key-env", "NOBODY"], "--operator-key-env: the environment has no NOBODY"),
         (["--line", "none"], "there is no line none"),
-        (["--samples", "none.yaml"], "none.yaml: can't be read: FileNotFoundError"),
+        (["--samples", "none.yaml"], "none.yaml can't be read: No such file or directory"),
         (["--origin", "http://desk.example"], "origin"),
         (["--origin", "http://127.0.0.1:9"], "the authority can't be asked"),
     ],

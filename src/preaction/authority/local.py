@@ -256,8 +256,9 @@ def pack_text(pack: str | Path) -> str:
         return Path(pack).read_bytes().decode("utf-8")
     except UnicodeDecodeError:
         raise ConfigurationError(f"the pack {Path(pack).name} is not valid UTF-8") from None
-    except (OSError, ValueError):
-        raise ConfigurationError(f"the pack {Path(pack).name} can't be read") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "no file has such a name"
+        raise ConfigurationError(f"the pack {Path(pack).name} can't be read: {why}") from None
 
 
 def _now() -> datetime:

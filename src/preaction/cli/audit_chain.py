@@ -10,13 +10,13 @@ import typer
 
 from preaction.cli.database import Db, SigningKey
 from preaction.cli.failing import fail, needs_authority, say, told
+from preaction.cli.input import read_bytes
 
 if TYPE_CHECKING:
     from preaction.authority.ledger.chain import Audit, Finding, Witness
     from preaction.authority.storage.storage import Storage
 
 BROKEN: Final = 1
-_MAX: Final = 8 << 20
 
 
 def audit_chain(
@@ -48,13 +48,9 @@ def audit_chain(
 
 def _witness(storage: "Storage", path: Path) -> "Witness":
     from preaction.authority.ledger.chain import Witness
+    from preaction.authority.signing.offline import MAX_BYTES
 
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MAX).decode("ascii", "replace").strip()
-    except OSError as error:
-        fail(f"preaction: {path.name} can't be read: {error.strerror}")
-    signed = storage.records.signed(text)
+    signed = storage.records.signed(read_bytes(path, MAX_BYTES).decode("ascii", "replace").strip())
     if signed is None or "ruling" not in signed[0]:
         fail(f"preaction: {path.name} is no decision's receipt that was signed by a key of this database")
     record, texts = signed

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from preaction.cli.failing import fail, say, told
+from preaction.cli.failing import fail, needs, say, told
 
 if TYPE_CHECKING:
     from preaction.audit.chain_check import Check, Finding
@@ -59,7 +59,8 @@ def verify(
 
 def _findings(log: str, check: "Check") -> "Iterator[Finding]":
     if "://" in log:
-        from preaction.pipeline.sql_audit import SqlAudit
+        with needs("pipeline-sql"):
+            from preaction.pipeline.sql_audit import SqlAudit
 
         with closing(SqlAudit(log, create=False)) as audit:
             yield from audit.findings(check)

@@ -1,6 +1,5 @@
 """One call as a file: what the authority's tools returned in the session, the tool, and its arguments."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from preaction.cli.input import read_bytes
 from preaction.errors import ConfigurationError
 from preaction.results import read_result
 from preaction.wire.models import Decision, OutputCheck, PackProblem
@@ -59,19 +59,9 @@ def read_call(path: Path) -> CallFile:
 
 def _text(path: Path) -> str:
     try:
-        if str(path) == "-":
-            data = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: it can't be read ({error.strerror})") from None
-    if len(data) > MAX_BYTES:
-        raise ConfigurationError(f"{path}: a call has at most {MAX_BYTES} bytes")
-    try:
-        return data.decode("utf-8")
+        return read_bytes(path, MAX_BYTES).decode("utf-8")
     except UnicodeDecodeError:
-        raise ConfigurationError(f"{path}: the text is not valid UTF-8") from None
+        raise ConfigurationError(f"{path.name} can't be read: it is not valid UTF-8") from None
 
 
 def _shape(content: object, marks: Marks) -> list[PackProblem]:

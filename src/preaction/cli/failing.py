@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, Final, NoReturn, TypeAlias
 
 import typer
@@ -31,7 +32,8 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         """Run it."""
         try:
-            return super().invoke(ctx)
+            with _installed():
+                return super().invoke(ctx)
         except _Failed as failed:
             if ctx.params.get("as_json"):
                 say(json.dumps({"errors": failed.errors}))
@@ -58,14 +60,32 @@ def printable(text: str) -> str:
 
 
 @contextmanager
-def needs_authority() -> Iterator[None]:
-    """Around the imports of the authority: a package that is missing is one line that says what to install."""
+def needs(extra: str) -> Iterator[None]:
+    """Around imports: a package that is missing is one line that says what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "preaction":
+        if _is_ours(error):
             raise
-        fail("preaction: this command needs more packages: pip install 'preaction[authority]'")
+        fail(f"preaction: this command needs more packages: pip install 'preaction[{extra}]'")
+
+
+needs_authority = partial(needs, "authority")
+
+
+@contextmanager
+def _installed() -> Iterator[None]:
+    """The same where a package is missing only for what a file asks for; such an error says itself what to install."""
+    try:
+        yield
+    except ImportError as error:
+        if _is_ours(error):
+            raise
+        fail(f"preaction: {error}")
+
+
+def _is_ours(error: ImportError) -> bool:
+    return (error.name or "").partition(".")[0] == "preaction"
 
 
 @contextmanager

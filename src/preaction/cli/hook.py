@@ -48,6 +48,8 @@ def hook(
             answered = answer(*_gate(rules), _event())
     except typer.Exit:
         raise
+    except ImportError as error:  # it says what to install
+        fail(f"preaction: {error}")
     except Exception as error:  # noqa: BLE001
         fail(f"preaction: the hook failed, and nothing was done: {type(error).__name__}")
     finally:

@@ -48,7 +48,7 @@ def diff(
     if origin is not None and pack is not None:
         said = _asked(origin, _key(operator_key_env), pack, old, new)
     else:
-        with told():
+        with needs_authority(), told():
             two = _files(old, new) if db is None else _stored(db, signing_key, str(pack), old, new)
             found = changes.diff(*two)
         said = ReleaseChanges(

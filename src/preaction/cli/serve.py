@@ -92,6 +92,7 @@ def _metrics(opened: ExitStack, *, shared: bool) -> "Metrics":
     """The counters; those of several processes are in a folder, which the library is told of before it is imported."""
     if shared:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = opened.enter_context(TemporaryDirectory(prefix="preaction-metrics-"))
-    from preaction.authority.server.metrics import Metrics
+    with needs_authority():
+        from preaction.authority.server.metrics import Metrics
 
     return Metrics()

@@ -2,13 +2,13 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from preaction.cli.failing import fail, needs_authority, say, told
+from preaction.cli.input import read_bytes
 
 INVALID: Final = 1
 """The exit code of an answer that is no."""
@@ -75,8 +75,8 @@ def _offline(receipt: Path, jwks: Path, as_json: bool) -> None:
         from preaction.authority.signing.offline import MAX_BYTES, in_words, read_keys, read_receipt
 
     with told():
-        keys = read_keys(_bytes(jwks, MAX_BYTES))
-        text = _bytes(receipt, MAX_BYTES).decode("ascii", "replace").strip()
+        keys = read_keys(read_bytes(jwks, MAX_BYTES))
+        text = read_bytes(receipt, MAX_BYTES).decode("ascii", "replace").strip()
         found = read_receipt(text, keys)
     if found is None:
         _end({"valid": False}, "not valid: no receipt that one of these keys signed", as_json)
@@ -85,20 +85,6 @@ def _offline(receipt: Path, jwks: Path, as_json: bool) -> None:
     note = "Whether it still holds (revoked, superseded, stale) only the authority can say."
     words = "\n".join((*in_words(record), f"signed by {kid}", note))
     _end({"valid": True, "kid": kid, "record": record}, words, as_json)
-
-
-def _bytes(path: Path, limit: int) -> bytes:
-    try:
-        if str(path) == "-":
-            data = sys.stdin.buffer.read(limit + 1)
-        else:
-            with path.open("rb") as file:
-                data = file.read(limit + 1)
-    except OSError as error:
-        fail(f"preaction: {path.name} can't be read: {error.strerror}")
-    if len(data) > limit:
-        fail(f"preaction: {path.name} is too large; at most {limit} bytes are read")
-    return data
 
 
 def _end(answer: dict[str, Any], words: str, as_json: bool) -> None:

@@ -41,8 +41,10 @@ def read_samples(path: Path) -> Samples:
     """Read a `.json` or a `.yaml` file; `ConfigurationError` names what is wrong with it."""
     try:
         text = path.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: can't be read: {type(error).__name__}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path.name} can't be read: it is not valid UTF-8") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path.name} can't be read: {error.strerror}") from None
     try:
         samples = Samples.model_validate(loads(text) if path.suffix == ".json" else _yaml(text))
         for job, sample in samples.jobs.items():

@@ -121,8 +121,9 @@ def read_lookups(source: Source, environment: Mapping[str, str] | None = None) -
         text = file.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
         raise ConfigurationError(f"the lookups {file.name} are not valid UTF-8") from None
-    except (OSError, ValueError):
-        raise ConfigurationError(f"the lookups {file.name} can't be read") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "no file has such a name"
+        raise ConfigurationError(f"the lookups {file.name} can't be read: {why}") from None
     try:
         data, places = read_yaml(text, "a lookups file", LookupsError)
     except LookupsError as error:

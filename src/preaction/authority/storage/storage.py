@@ -65,10 +65,12 @@ class Storage:
         self._raw_error: type[Exception] = dialect.loaded_dbapi.Error
         self._errors = (sa.exc.DBAPIError, sa.exc.TimeoutError, NoTurn, self._raw_error)
         self._texts: dict[sa.Select[Any], tuple[str, Sequence[str] | None, Mapping[str, Any]]] = {}
+        self._is_open = False
         try:
             self.keys = self._signing_keys(create)
             self.records = Records(self.keys, self._notice)
             self._open_schema()
+            self._is_open = True
         except Refused as refused:
             self.close()
             raise ConfigurationError(f"the database can't be opened: {refused.problem.title}") from None
@@ -248,7 +250,10 @@ class Storage:
         except sa.exc.DataError:
             raise Refused(422, "The request holds a text that the database can't keep.") from None
         except self._errors as error:
-            _LOG.error("the database failed: %s", type(getattr(error, "orig", error)).__name__)
+            what = type(getattr(error, "orig", error)).__name__
+            if not self._is_open:
+                raise ConfigurationError(f"the database can't be opened: {what}") from None
+            _LOG.error("the database failed: %s", what)
             raise Refused(503, "The database did not answer.") from None
 
     def _signing_keys(self, create: bool) -> SigningKeys:
