@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     explained = explanations((files / "survivors.toml").read_text("utf-8"))
     patterns = [one for one in asked.wanted if one not in rooms]
     tried: dict[Mutant, Outcome] = {}
-    wrong: list[str] = []
+    wrong = 0
     for room in list(rooms) if patterns else asked.wanted or list(rooms):
         begun = time.monotonic()
         outcomes = _in_room(room, rooms[room], patterns, asked)
@@ -46,14 +46,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if outcomes:
             print(f"{room}: {score(outcomes.values())}, {time.monotonic() - begun:.0f} s", flush=True)
         about = [one for one in explained if one.room in (room, KIND)]
-        wrong += [as_entry(room, outcomes[mutant], mutant) for mutant in unexplained(outcomes, about)]
+        wrong += _said(as_entry(room, outcomes[mutant], mutant) for mutant in unexplained(outcomes, about))
         if not patterns:
-            wrong += useless(outcomes, [one for one in about if one.room == room])
+            wrong += _said(useless(outcomes, [one for one in about if one.room == room]))
         tried |= outcomes
     if not asked.wanted:
-        wrong += useless(tried, [one for one in explained if one.room not in rooms])
-    print(*wrong, f"all: {score(tried.values())}; {len(wrong)} to explain, to kill, or to take out", sep="\n\n")
+        wrong += _said(useless(tried, [one for one in explained if one.room not in rooms]))
+    print(f"all: {score(tried.values())}; {wrong} to explain, to kill, or to take out")
     return 1 if wrong else 0 if tried else 2
+
+
+def _said(problems: Iterable[str]) -> int:
+    """Print each, and give their number."""
+    said = list(problems)
+    for problem in said:
+        print(f"\n{problem}\n", flush=True)
+    return len(said)
 
 
 def score(outcomes: Iterable[Outcome]) -> str:

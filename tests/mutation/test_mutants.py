@@ -106,7 +106,7 @@ def test_a_survivor_without_an_explanation_fails_and_is_written_as_one(tmp_path:
     status, said = tried(tmp_path, "small.un*", explained="")
     counts = "0 killed, 0 timeout, 0 survived, 1 no tests, 0 broken: 0.0% of 1"
     assert status == 1
-    assert said[-8].startswith(f"room: {counts}, ")
+    assert said[-9].startswith(f"room: {counts}, ")
     assert said[-7:] == [
         "[[room]]  # no tests",
         "function = 'small.unseen'",
