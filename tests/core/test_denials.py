@@ -331,6 +331,66 @@ TEXTS: dict[Callable[[], Verdict], str] = {
         'Denied, nothing was done: this tool may not set the field "attachmentUrl"; leave it out and call again.'
     ),
     failing: "Denied, nothing was done: the gate itself failed on this call; hand the case to a person.",
+    mismatched: (
+        "Denied, nothing was done: the authority's replay names another release, status or outcome than the "
+        "decision; get a new decision on this case, then call again."
+    ),
+    another_release: (
+        "Denied, nothing was done: the decision was made under a release that this gate does not accept; get "
+        "a new decision on this case, then call again."
+    ),
+    skewed: (
+        "Denied, nothing was done: the authority did not say when it verified; call again; if it stays so, "
+        "tell the operator to set the clocks."
+    ),
+    unreadable: "Denied, nothing was done: the latest decision on this case could not be read.",
+    session_full: "Denied, nothing was done: this session has recorded as much as it can hold and takes no more.",
+    no_session: (
+        "Denied, nothing was done: the call came without a session id, so no decision can be found for it; "
+        "the developer has to tell the adapter the session, or to make the call inside gate.session(...)."
+    ),
+    refused_field: 'Denied, nothing was done: no tool may set the field "attachmentUrl"; leave it out.',
+    repeated_field: (
+        'Denied, nothing was done: the field "Body" stands there twice, give or take its capitals; send the '
+        "arguments as one plain JSON object."
+    ),
+    wrong_value: 'Denied, nothing was done: the field "public" must be set to false; set it so and call again.',
+    malformed: (
+        "Denied, nothing was done: the arguments are not one object; send the arguments as one plain JSON object."
+    ),
+    no_case_id: (
+        'Denied, nothing was done: the field "ticketId" must hold exactly one id, as a string or an integer; '
+        "put the id of the decided case there."
+    ),
+    two_cases: (
+        "Denied, nothing was done: several cases were decided in this session and the call does not tell "
+        "which one it is about."
+    ),
+    not_plain: (
+        'Denied, nothing was done: the recipient "Ann <ann@acme.example>" is not one plain address; give each'
+        " recipient as local@domain, one per entry, without a display name."
+    ),
+    other_company: (
+        "Denied, nothing was done: no decision was made in this session on the company of "
+        '"ann@other.example"; get a decision on that case first, then call again.'
+    ),
+    two_companies: "Denied, nothing was done: the recipients are at several companies; make one call for each company.",
+    shared_provider: (
+        'Denied, nothing was done: the domain of "acme@gmail.com" is a shared, public or unknown one, never a company.'
+    ),
+    unclear_subject: (
+        "Denied, nothing was done: the subject names no decided company domain, and in test mode the case "
+        "comes from it; name exactly the one company domain in the subject."
+    ),
+    invalid_rule: (
+        "Denied, nothing was done: the rule of this tool allows no call (tools.helpdesk__reply: a rule needs "
+        "exactly one of 'writes' and 'outcomes')."
+    ),
+    lookalike_tool: (
+        'Denied, nothing was done: the tool name "Helpdesk-Reply" is not the exact name of any tool that may '
+        "act; call the tool by its exact name."
+    ),
+    unlisted_tool: 'Denied, nothing was done: no rule lets the tool "shell" act.',
 }
 
 
@@ -340,6 +400,10 @@ def test_g31_the_model_is_shown_exactly_reason_next_step_and_escalation(kind: Ca
     assert denial_text(verdict) == text
     assert str(ActionDenied(verdict)) == text
     assert str(verdict) == verdict.reason == text.split("\n")[0]
+
+
+def test_g31_the_text_of_every_kind_is_known() -> None:
+    assert set(TEXTS) == {kind for kind, _ in KINDS.values()}
 
 
 def test_g31_a_next_step_of_several_lines_stays_on_its_own_line() -> None:
