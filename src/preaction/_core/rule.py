@@ -73,7 +73,7 @@ def read_rule(tool: str, given: ToolRule | Mapping[str, Any]) -> Rule:
     """Make a rule ready, or raise `ConfigurationError` naming the place under `tools.<tool>`."""
     where = f"tools.{tool}"
     try:
-        source = given if isinstance(given, ToolRule) else ToolRule(**given)
+        source = _plain(given) if isinstance(given, ToolRule) else ToolRule(**given)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}.{error}") from None
     except TypeError:  # no mapping, or one with names that aren't strings
@@ -143,6 +143,13 @@ def _recipients_at(entries: tuple[str, ...] | None, where: str) -> tuple[frozens
         else:
             raise ConfigurationError(f"{where}: {entry!r} is neither a domain nor one plain address")
     return frozenset(hosts), frozenset(addresses)
+
+
+def _plain(given: ToolRule) -> ToolRule:
+    """`given` without what a subclass adds or writes otherwise: a rule has one form in records of the audit."""
+    if type(given) is ToolRule:
+        return given
+    return ToolRule(**given.model_dump(include={*ToolRule.model_fields}, exclude_unset=True))
 
 
 def _problems(source: ToolRule, opened: Level, entity: Path | None, texts: tuple[Path, ...]) -> Iterator[Flaw]:

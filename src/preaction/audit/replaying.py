@@ -142,8 +142,8 @@ def _recorded_digest(record: AuditRecord, rule: Rule) -> str | None:
     digests = {entry["ask"]["digest"] for entry in _entries(record.rounds) if entry["ask"]["kind"] == "recallTexts"}
     if not digests:
         return None
-    checked = (record.rules.rule or {}).get("outputCheck") or {}
-    if sorted(checked.get("fields", ())) != sorted(path.text for path in rule.texts):
+    own = own_book(record).rules.get(record.tool)
+    if own is None or {path.steps for path in own.texts} != {path.steps for path in rule.texts}:
         raise RecordMismatch("the text that these rules check stands in other fields than the one recorded")
     if len(digests) > 1:
         raise RecordMismatch("it holds two digests of one text")
