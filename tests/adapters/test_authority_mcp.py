@@ -30,6 +30,7 @@ from typer.testing import CliRunner
 
 from authority.asking import REPLY, evidence
 from authority.packs import HELPDESK, INVOICES
+from docs.pages import ROOT, run_page
 from preaction.adapters.mcp_proxy.authority import AuthorityTools, WithAuthority
 from preaction.authority import LocalAuthority
 from preaction.authority.keys import Keyring
@@ -258,6 +259,11 @@ def test_the_command_ends_with_its_stdin_and_says_what_it_lacks(world: World) ->
     done = run(world, "--origin", "http://desk.example", "--agent-key-env", "DESK_KEY")
     assert done.returncode == 2
     assert done.stderr.startswith("preaction: origin")
+
+
+def test_the_page_of_the_authority_shows_what_it_answers() -> None:
+    assert "$ preaction mcp " in (ROOT / "docs/authority.md").read_text("utf-8")
+    run_page(ROOT / "docs/authority.md")
 
 
 async def test_an_authority_that_is_away_or_takes_no_key_is_named(world: World) -> None:

@@ -45,6 +45,7 @@ from adapters.contract import (
     Transcript,
     reply,
 )
+from docs.console import run_on_own_rules
 from preaction.adapters._bridge import Bridge
 from preaction.adapters.mcp_proxy.fronts import relay_streams
 from preaction.adapters.mcp_proxy.hosts import HOSTS
@@ -1586,13 +1587,17 @@ def test_what_the_page_shows_is_right(world: World) -> None:
     world.rules.write_text(rules)
     assert read_rules_file(world.rules).given.agent_key_env == "FELSPAR_AGENT_KEY"
     shown = re.findall(r"^preaction proxy (--rules gate.yaml.*)$", page, re.MULTILINE)
-    assert len(shown) == 4
+    assert len(shown) == 3
     for line in shown:
         words = ["--print-config", "vscode", *shlex.split(line.replace("gate.yaml", str(world.rules)))]
         status, out, said = command(world, *words)
         assert (status, said) == (0, "")
         config = json.loads(out)
         assert config.get("servers") or config["mcpServers"]
+
+
+def test_what_the_page_says_is_printed_is_printed(tmp_path: Path) -> None:
+    assert run_on_own_rules(ROOT / "docs/adapters/mcp-proxy.md", tmp_path) == 1
 
 
 def test_the_example_denies_twice_and_sends_once() -> None:

@@ -11,10 +11,12 @@ import shlex
 import subprocess
 import sys
 from contextlib import chdir
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sybil import Example
+from sybil import Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser
 from typer.testing import CliRunner
 
 BIN = Path(sys.executable).parent
@@ -31,10 +33,24 @@ def run_console(example: Example) -> str | None:
         return None
     with chdir(example.namespace.get("folder", ROOT)):
         for line, expected in _STEP.findall(str(example.parsed)):
+            if line.startswith("preaction mcp ") and find_spec("mcp") is None:
+                continue  # it is run where its runtime is: tests/adapters/test_authority_mcp.py
             printed = _printed(line, example.namespace)
             if not _pattern(expected).fullmatch(printed):
                 return f"{line}\nprinted:\n{printed}\nthe page says:\n{expected}"
     return None
+
+
+def run_on_own_rules(page: Path, folder: Path) -> int:
+    """Run the `console` blocks of a page alone, beside the rules that it shows; how many there are."""
+    (rules,) = re.findall(r"```yaml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    (folder / "gate.yaml").write_text(rules, "utf-8")
+    document = Sybil([CodeBlockParser("console", run_console)]).parse(page)
+    document.namespace["folder"] = folder
+    examples = [*document.examples()]
+    for example in examples:
+        example.evaluate()
+    return len(examples)
 
 
 def _pattern(expected: str) -> re.Pattern[str]:
@@ -46,7 +62,7 @@ def _printed(line: str, page: dict[str, Any]) -> str:
     words = shlex.split(line)
     if words == ["echo", "$?"]:
         return f"{page['_exit_code']}\n"
-    if words[:2] == ["preaction", "serve"] or "--http" in words:
+    if words[:2] == ["preaction", "serve"]:
         return _first_line(line)
     if words[0] == "preaction" and "--tools" not in words and not re.search(r"[|<>;&]", line):
         printed, page["_exit_code"] = _command([os.path.expandvars(word) for word in words[1:]])

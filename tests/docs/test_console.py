@@ -1,10 +1,11 @@
 """What runs the `console` blocks of pages tells a page that is right from one that isn't."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from docs.console import ELSEWHERE
+from docs.console import ELSEWHERE, run_on_own_rules
 from docs.pages import ROOT, run_page
 
 BLOCK = "```console\n$ printf 'a 1\\nb\\nc\\n'\n{}```\n"
@@ -32,3 +33,20 @@ def test_a_command_of_ours_is_run_as_any_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("page", "test"), ELSEWHERE.items())
 def test_blocks_that_are_not_run_here_are_run_there(page: str, test: str) -> None:
     assert page in (ROOT / "tests" / test).read_text("utf-8")
+
+
+EVENT = {
+    "hook_event_name": "PreToolUse",
+    "session_id": "one",
+    "tool_use_id": "1",
+    "tool_name": "mcp__desk__helpdesk_reply",
+    "tool_input": {"ticket_id": "HC-1204", "body": "Line 3 is the service fee."},
+}
+
+
+def test_the_blocks_on_an_adapter_s_page_are_run_on_its_own_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "event.json").write_text(json.dumps(EVENT), "utf-8")
+    monkeypatch.setenv("FELSPAR_AGENT_KEY", "pa_agent_1_2")
+    assert run_on_own_rules(ROOT / "docs/adapters/claude-code.md", tmp_path) == 1
