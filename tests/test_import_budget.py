@@ -27,6 +27,7 @@ HELP = """
 CORE = {"annotated_types", "cachetools", "preaction", "pydantic", "pydantic_core", "rfc8785", "typing_extensions"}
 CORE |= {"typing_inspection"}  # Pydantic's
 TYPER = {"annotated_doc", "markdown_it", "mdurl", "pygments", "rich", "shellingham", "typer"}
+TYPER |= {"linkify_it", "uc_micro"}  # markdown_it's, where something else brings them
 
 # what a process does → the packages that it may load, and how many modules at most, about a tenth above what they were
 BUDGETS = {
