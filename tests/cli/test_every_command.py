@@ -88,6 +88,20 @@ def test_the_page_has_one_table_of_them() -> None:
     ]
 
 
+def test_every_command_stands_on_a_page_with_what_it_prints() -> None:
+    pages = [page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md")]
+    blocks = [
+        block for page in pages for block in re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    ]
+    printed = [
+        line
+        for block in blocks
+        for line in re.findall(r"^\$ (?:\w+=\S+ )?preaction (.+)\n(?!\$ )", block, re.MULTILINE)
+    ]
+    shown = {name for name in COMMANDS for line in printed if f"{line} ".startswith(f"{name} ")}
+    assert shown == COMMANDS.keys()
+
+
 def test_every_command_has_json_or_a_reason_why_not() -> None:
     assert {name for name in ALL if "--json" not in options_of(name)} == NO_JSON.keys()
 
