@@ -140,42 +140,82 @@ def test_what_is_decided_on_travels_as_given(respx_mock: respx.MockRouter) -> No
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a\r\nX: y", "\u00e9", "a" * 256, 5])
-def test_an_idempotency_key_is_a_header(key: Any) -> None:
-    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError, match="idempotency_key needs 1 to 255"):
-        felspar.decide("triage-ticket", idempotency_key=key)
+@pytest.mark.parametrize("row", [0, 1, 7])
+def test_an_idempotency_key_is_a_header(row: int, key: Any) -> None:
+    method, args, options, *_ = METHODS[row]
+    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError) as raised:
+        getattr(felspar, method)(*args, **options, idempotency_key=key)
+    needed = "idempotency_key needs 1 to 255 visible ASCII characters, without white space"
+    assert str(raised.value) == f"{OPERATION[method]}: {needed}"
+
+
+@pytest.mark.parametrize("key", ["!", "~" * 255])
+@pytest.mark.parametrize("row", [0, 1, 7])
+@every_way
+async def test_an_idempotency_key_travels_as_it_is(way: Way, row: int, key: str, respx_mock: respx.MockRouter) -> None:
+    method, args, options, verb, path, answer = METHODS[row]
+    route = respx_mock.request(verb, ORIGIN + path).respond(json=answer)
+    async with client(way, ORIGIN) as felspar:
+        await call(way, felspar, method, *args, **options, idempotency_key=key)
+    assert route.calls.last.request.headers["idempotency-key"] == key
+
+
+NOT_ISSUED = "the id is not one that an authority issues"
+NO_SEGMENT = "the name of the job or of the release cannot be part of a path"
 
 
 @pytest.mark.parametrize(
-    ("method", "args", "options"),
+    ("method", "args", "options", "why"),
     [
-        ("verify", ("../admin",), {}),
-        ("verify_output_check", ("a?b",), {}),
-        ("describe_job", ("..",), {}),
-        ("describe_job", ("job", "."), {}),
-        ("decide", ("",), {}),
-        ("check_output", ("a/b",), {"output": "o", "content": {}}),
+        ("verify", ("../admin",), {}, NOT_ISSUED),
+        ("verify_output_check", ("a?b",), {}, NOT_ISSUED),
+        ("describe_job", ("..",), {}, NO_SEGMENT),
+        ("describe_job", ("job", "."), {}, NO_SEGMENT),
+        ("decide", ("",), {}, NO_SEGMENT),
+        ("check_output", ("a/b",), {"output": "o", "content": {}}, NOT_ISSUED),
     ],
 )
 @respx.mock
-def test_an_id_that_may_not_be_sent_is_not_sent(method: str, args: Any, options: Any) -> None:
+def test_an_id_that_may_not_be_sent_is_not_sent(method: str, args: Any, options: Any, why: str) -> None:
     with Felspar(ORIGIN, KEY) as felspar, pytest.raises(AuthorityError) as raised:
         getattr(felspar, method)(*args, **options)
-    assert raised.value.kind == "invalid_id"
-    assert args[0] not in str(raised.value) or len(args[0]) < 4
+    assert (raised.value.kind, str(raised.value)) == ("invalid_id", f"{OPERATION[method]}: {why}")
+
+
+NO_TEXTS: list[Any] = [{"body": 1.5}, {"body": None}, {5: "x"}, ["body"], None, "body"]
 
 
 @pytest.mark.parametrize(
-    "content", [{"body": "\ud800"}, {"body": 1.5}, {"body": None}, {5: "x"}, ["body"], None, "body"]
+    ("content", "why"),
+    [
+        ({"body": "\ud800"}, "the request has no JSON form (UnicodeEncodeError)"),
+        *((content, "content needs a mapping of field names to texts") for content in NO_TEXTS),
+    ],
 )
-def test_what_is_not_a_text_is_not_checked(content: Any) -> None:
-    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError, match=r"^check_output: "):
+def test_what_is_not_a_text_is_not_checked(content: Any, why: str) -> None:
+    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError) as raised:
         felspar.check_output("exe_1", output="o", content=content)
+    assert str(raised.value) == f"check_output: {why}"
 
 
-@pytest.mark.parametrize("report", [None, "text", ["tool"], {"case": "\ud800"}, {"allow": object()}])
-def test_what_is_no_report_is_not_sent(report: Any) -> None:
-    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError, match=r"^report_verdict: "):
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        *((report, "a mapping in wire shape is needed") for report in (None, "text", ["tool"])),
+        ({"case": "\ud800"}, "the request has no JSON form (UnicodeEncodeError)"),
+        ({"allow": object()}, "the request has no JSON form (TypeError)"),
+    ],
+)
+def test_what_is_no_report_is_not_sent(report: Any, why: str) -> None:
+    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError) as raised:
         felspar.report_verdict(report)
+    assert str(raised.value) == f"report_verdict: {why}"
+
+
+def test_what_has_no_json_form_is_not_decided_on() -> None:
+    with Felspar(ORIGIN, KEY) as felspar, pytest.raises(MisuseError) as raised:
+        felspar.decide("triage-ticket", fields={"n": float("nan")})
+    assert str(raised.value) == "decide_job: the request has no JSON form (ValueError)"
 
 
 def test_the_digest_of_a_text_is_checked_code_point_for_code_point(respx_mock: respx.MockRouter) -> None:
@@ -205,7 +245,7 @@ def test_a_client_shows_its_origin_and_never_its_key() -> None:
     felspar = Felspar("https://Felspar.example/", KEY)
     assert repr(felspar) == str(felspar) == "Felspar('https://felspar.example')"
     for copied in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="a key and connections"):
+        with pytest.raises(TypeError, match=r"^a Felspar holds a key and connections: it cannot be pickled or copied$"):
             copied(felspar)
     felspar.close()
 
@@ -234,25 +274,34 @@ def test_a_client_is_made_of_a_mapping_with_exactly_two_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "why"),
     [
-        None,
-        ORIGIN,
-        5,
-        {},
-        {"origin": ORIGIN},
-        {"agent_key": "k"},
-        {"origin": ORIGIN, "agent_key": "k", "proxy": None},
-        {"origin": ORIGIN, "agent_key": "k", "agentKey": "k"},
-        {"agent_key": "k", "agentKey": "k"},
-        {"origin": ORIGIN, "agent_key": ""},
-        {"origin": "http://example.com", "agent_key": "k"},
-        {1: 2},
+        *((value, "felspar: needs a Felspar, or a mapping with origin and agent_key") for value in (None, ORIGIN, 5)),
+        ({}, "felspar: needs origin and agent_key, each once"),
+        ({"origin": ORIGIN}, "felspar: needs origin and agent_key, each once"),
+        ({"agent_key": "k"}, "felspar: needs origin and agent_key, each once"),
+        ({"origin": ORIGIN, "agent_key": "k", "agentKey": "k"}, "felspar: needs origin and agent_key, each once"),
+        ({"agent_key": "k", "agentKey": "k"}, "felspar: needs origin and agent_key, each once"),
+        (
+            {"origin": ORIGIN, "agent_key": "k", "proxy": None},
+            "felspar: 'proxy' is not an option here, only origin and agent_key",
+        ),
+        ({1: 2}, "felspar: '1' is not an option here, only origin and agent_key"),
+        ({"x" * 41: 2}, f"felspar: '{'x' * 40}' is not an option here, only origin and agent_key"),
+        (
+            {"origin": ORIGIN, "agent_key": ""},
+            "agent_key: needs a text of visible ASCII characters, without white space",
+        ),
+        (
+            {"origin": "http://example.com", "agent_key": "k"},
+            "origin: http is for loopback only; anything else needs https",
+        ),
     ],
 )
-def test_any_other_value_makes_no_client(value: object) -> None:
-    with pytest.raises(ConfigurationError):
+def test_any_other_value_makes_no_client(value: object, why: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
         Felspar.of(value)
+    assert str(raised.value) == why
 
 
 @every_way
