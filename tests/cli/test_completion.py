@@ -89,6 +89,20 @@ def test_fish_completes_them_too(begun: str, whole: str, folder: Path) -> None:
     assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == [whole.split()[-1]]
 
 
+@pytest.mark.parametrize("asked", ["complete_bash", "source_bash", "complete_zsh"])
+def test_no_command_takes_itself_for_a_question_of_the_shell(asked: str, folder: Path) -> None:
+    done = subprocess.run(
+        [BIN / "preaction", "hook", "--rules", "gate.yaml"],
+        cwd=folder,
+        env={**environment(folder), "_PREACTION_COMPLETE": asked, "COMP_WORDS": "preaction hook", "COMP_CWORD": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 def test_the_script_for_this_shell_is_printed() -> None:
     done = subprocess.run(
         ["bash", "-c", f"{BIN / 'preaction'} --show-completion; true"], capture_output=True, text=True, check=True

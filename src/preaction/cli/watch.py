@@ -60,7 +60,7 @@ def watch(
 
     begin = None if since is None else _time(since)
     if unknown := {*(code or ())} - {*_codes()}:
-        fail(f"preaction: --code: there is no code {min(unknown)!a}; docs/rules.md has them all")
+        fail(f"preaction: --code: there is no code {min(unknown)!a}; there are {', '.join(_codes())}")
     wanted = Wanted(denied, frozenset(tool or ()), frozenset(code or ()), tuple(session or ()), begin)
     screen, ended = Screen(wanted, as_json=as_json), 0
     try:
