@@ -148,9 +148,7 @@ def _named_by_case_id(e: Evidence) -> bool:
     """Whether the case would be found as well if the decision's `entity_id` were not known."""
     bare = Known(e.candidate.case_id, e.decision.model_copy(update={"entity_id": None}))
     named = tuple(bare if known.case_id == bare.case_id else known for known in e.again.named)
-    first = tuple(bare if known.case_id == bare.case_id else known for known in e.again.first)
-    again = Memory(e.again.now, named, first, e.again.releases, e.again.full)
-    return check_case(bare, e.sought, again, e.descriptions, e.book) is None
+    return check_case(bare, e.sought, e.again._replace(named=named), e.descriptions, e.book) is None
 
 
 def g18_clock(e: Evidence) -> Denied | None:
@@ -183,8 +181,6 @@ def g17_still_fresh(e: Evidence) -> Denied | None:
 
 def g7_still_latest(e: Evidence) -> Denied | None:
     """G7: no other decision on the case was recorded while the facts were fetched, nor, without `entity`, a case."""
-    if e.again[1:] == e.memory[1:]:  # all but the time
-        return None
     found = find_candidate(e.sought, e.again, e.book)
     another = e.sought.entity is None and len(e.again.first) != len(e.memory.first)
     if found == e.candidate and not another:

@@ -119,7 +119,7 @@ def _fetch(
     checks = [known.check_id for known in texts_to_confirm(rule, decision, text.known)]
     given, *more = yield (Verify(decision.execution_id), *describe, *map(VerifyOutputCheck, checks))
     described: dict[str, JobDescription] = {}
-    for ask, one in zip(describe, more, strict=False):
+    for ask, one in zip(describe, more[: len(describe)], strict=True):
         found = description(one, ask)
         if isinstance(found, Unavailable):
             code: Code = "replay_mismatch" if found == OTHER_DESCRIPTION else "verify_failed"
