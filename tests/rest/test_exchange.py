@@ -64,12 +64,18 @@ def test_g19_an_issued_id_is_one_segment_of_the_path(issued: str) -> None:
     assert isinstance(request, Request)
     _, _, _, segment, last = request.path.split("/")
     assert (unquote(segment), last, request.body) == (issued, "verify", b"{}")
+    assert (request.operation, request.method, request.again) == ("verify_execution", "POST", True)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "\ud800", "a" * 201, None, 5, b"job"])
 def test_a_name_that_means_another_place_is_not_sent(name: Any) -> None:
     assert request_for(Describe(name, "1")) is INVALID_NAME
     assert request_for(Describe("job", name)) is INVALID_NAME
+
+
+def test_a_description_is_read_under_its_two_names_a_segment_each() -> None:
+    request = request_for(Describe("a/b", "c" * 200))
+    assert request == Request("describe_job", "GET", f"/v0/jobs/a%2Fb/releases/{'c' * 200}")
 
 
 @given(st.text(min_size=1, max_size=200), st.text(min_size=1, max_size=200))
@@ -170,7 +176,9 @@ def test_g21_only_status_200_answers(status: int) -> None:
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 307, 308])
 def test_g21_a_redirect_is_no_answer(status: int) -> None:
-    assert answer_from(VERIFY, status, b"") == Unavailable("the authority tried to redirect the request")
+    why = "the authority tried to redirect the request"
+    assert answer_from(VERIFY, status, b"") == Unavailable(why)
+    assert json_of(status, json.dumps(REPLAY).encode()) == Failure("redirect", why, status)
 
 
 @pytest.mark.parametrize(
@@ -210,5 +218,5 @@ def test_what_has_no_json_form_is_the_callers_mistake(part: object) -> None:
 def test_a_body_without_end_is_the_callers_mistake() -> None:
     endless: dict[str, object] = {}
     endless["x"] = endless
-    with pytest.raises(MisuseError):
+    with pytest.raises(MisuseError, match=r"^decide_job: the request has no JSON form \(ValueError\)$"):
         body_of("decide_job", endless)

@@ -12,15 +12,13 @@ import httpx
 import pytest
 
 from certificates import Certified, certified
-from preaction._core.facts import Unavailable
-from preaction.errors import AuthorityError
-from preaction.rest import Felspar, crew
+from preaction._core.facts import Unavailable, Verify
+from preaction.rest import Felspar, network
 from preaction.rest.budget import Budget
-from preaction.rest.exchange import CLOSED, TIMED_OUT
 from preaction.rest.network import DeadlineBackend, DeadlineStream
 from rest.answers import ANSWERS, ASKS, EVERYTHING, KEY, VERIFY
 from rest.authority_server import Asked, AuthorityServer, says, sends
-from rest.ways import Way, client, every_way, fetch
+from rest.ways import Way, fetch
 
 LATE = {VERIFY: Unavailable("the authority did not answer in time")}
 UNREACHED = {VERIFY: Unavailable("the authority could not be reached")}
@@ -329,49 +327,31 @@ def test_a_request_through_a_transport_is_the_same_request() -> None:
     assert request.extensions["timeout"].keys() == {"connect", "read", "write", "pool"}
 
 
-# When there are no workers --------------------------------------------------------------------------------------------
+# Connections ----------------------------------------------------------------------------------------------------------
 
 
-@every_way
-async def test_workers_that_are_all_busy_do_not_make_a_batch_late(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "_WORKERS", 1)
+def test_a_connection_that_was_idle_for_too_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "KEEP_ALIVE_S", 0.02)
+    with AuthorityServer(says(EVERYTHING)) as server:
+        with Felspar(server.origin, KEY) as felspar:
+            for _ in range(2):
+                assert felspar.fetch(ASKS, 5.0) == ANSWERS
+                time.sleep(0.05)
+        assert server.connections == 2
+
+
+def test_no_more_connections_are_made_than_may_be_and_a_free_one_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network, "_CONNECTIONS", 1)
     silent = threading.Event()
 
     def hangs(connection: socket.socket, asked: Asked) -> None:
         silent.wait(5)
 
     with AuthorityServer(hangs) as server:
-        async with client(way, server.origin) as felspar:
-            felspar._ignored |= {"description", "outputChecks"}
-            began = time.monotonic()
-            answers = await fetch(way, felspar, ASKS, DEADLINE_S)
-            assert time.monotonic() - began < 3 * DEADLINE_S
+        with Felspar(server.origin, KEY) as felspar:
+            answers = felspar.fetch([VERIFY, Verify("exe_2")], DEADLINE_S)
+        assert server.connections == len(server.asked) == 1
         silent.set()
     assert set(answers.values()) == set(LATE.values())
-
-
-@pytest.mark.parametrize("way", ["thread", "loop"])
-async def test_what_waits_for_a_worker_is_dropped_at_the_close(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "_WORKERS", 1)
-
-    def closes(connection: socket.socket, asked: Asked) -> None:
-        felspar.close()
-
-    with AuthorityServer(closes) as server:
-        async with client(way, server.origin) as felspar:
-            felspar._ignored |= {"description", "outputChecks"}
-            answers = await fetch(way, felspar, ASKS, 5.0)
-    assert set(answers.values()) == {Unavailable(CLOSED.why)}
-
-
-async def test_threads_that_were_shut_down_take_nothing() -> None:
-    with Felspar("http://127.0.0.1:9", KEY) as felspar:
-        threads = felspar._threads
-        threads.close()
-        questions: Any = [object(), object()]
-        ends = time.monotonic() + 1
-        assert threads.put(questions, ends) == [CLOSED] * 2
-        assert await threads.aput(questions, ends) == [CLOSED] * 2
-    assert TIMED_OUT.error("verify_execution").kind == "timeout"
-    with pytest.raises(AuthorityError):
-        felspar.verify("exe_1")

@@ -196,5 +196,15 @@ def test_ids_that_may_not_be_sent_are_unavailable_without_a_request() -> None:
     }
 
 
+@pytest.mark.parametrize("ignored", [set(), ALL])
+@pytest.mark.parametrize("outcomes", [1, 3])
+def test_each_question_has_one_outcome(ignored: set[str], outcomes: int) -> None:
+    plan = Plan([VERIFY, DESCRIBE, Describe("other", "1")], ignored)
+    questions = len(plan.questions())
+    with pytest.raises(ValueError, match="zip"):
+        plan.settle([TIMED_OUT] * (questions - 2 + outcomes))
+    assert plan.answers == {}
+
+
 def test_nothing_asked_is_nothing_sent() -> None:
     assert run([], {}, set()) == ({}, [])

@@ -121,7 +121,7 @@ def on_issued(operation: str, path: str, issued: object, body: bytes, **more: An
     return Request(operation, "POST", path.format(quote(issued, safe="")), body, **more)
 
 
-def on_job(operation: str, method: str, job: object, path: str = "", *names: object, **more: Any) -> Request | Failure:
+def on_job(operation: str, method: str, job: object, path: str, *names: object, **more: Any) -> Request | Failure:
     """A request on a job: its name, and the further `names` in `path`, are one path segment each."""
     try:
         segments = [_segment(name) for name in (job, *names)]
@@ -133,7 +133,7 @@ def on_job(operation: str, method: str, job: object, path: str = "", *names: obj
 def _segment(name: object) -> str:
     """A name as one path segment; `ValueError` for the empty one and those that mean another place."""
     if not isinstance(name, str) or not 0 < len(name) <= _NAME_LIMIT or name in {".", ".."}:
-        raise ValueError("not a name")
+        raise ValueError
     return quote(name, safe="")  # UnicodeEncodeError, a ValueError, for a lone surrogate
 
 

@@ -57,7 +57,7 @@ class PoolLink:
                 httpcore.URL(scheme=scheme, host=host, port=port, target=request.path.encode("ascii")),
                 headers=self._headers.of(request),
                 content=request.body,
-                extensions={"timeout": dict.fromkeys(("connect", "read", "write", "pool"), seconds)},
+                extensions={"timeout": {"pool": seconds}},  # all other waits are the backend's
             )
         )
         try:

@@ -36,6 +36,8 @@ from preaction.wire.models import (
 Object: TypeAlias = dict[str, Any]
 """A JSON object, as the wire has it."""
 
+_Reader: TypeAlias = Callable[[Any], Object | Failure]
+
 _IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 _OF_ANOTHER: Final = Failure("wrong_shape", "the answer was about something else than was asked for")
 
@@ -52,7 +54,7 @@ def decide(
     parts = {"entity_id": entity_id, "evidence": evidence, "fields": fields, "content": content}
     more = {"body": body_of("decide_job", parts), **_idempotent("decide_job", idempotency_key)}
     request = on_job("decide_job", "POST", job, "/decisions", **more)
-    return _question("decide_job", request, Decision, lambda decision: decision.job == job)
+    return _question("decide_job", request, _reader(Decision, lambda decision: decision.job == job))
 
 
 def check_output(
@@ -65,12 +67,11 @@ def check_output(
     more = _idempotent("check_output", idempotency_key)
     request = on_issued("check_output", "/v0/executions/{}/output-checks", execution_id, body, **more)
     digest = content_digest(content)
-    return _question(
-        "check_output",
-        request,
+    read = _reader(
         OutputCheck,
         lambda check: (check.execution_id, check.output, check.content_digest) == (execution_id, output, digest),
     )
+    return _question("check_output", request, read)
 
 
 def list_jobs() -> Question[list[Object]]:
@@ -82,21 +83,22 @@ def describe_job(job: str, release: str | None) -> Question[Object]:
     """What this job allows, at this release or at its current one."""
     names = () if release is None else (release,)
     request = on_job("describe_job", "GET", job, "/releases/{}" if names else "", *names)
-    return _question(
-        "describe_job", request, JobDescription, lambda found: found.job == job and release in {None, found.release}
-    )
+    read = _reader(JobDescription, lambda found: found.job == job and release in {None, found.release})
+    return _question("describe_job", request, read)
 
 
 def verify(execution_id: str) -> Question[Object]:
     """Whether the receipt of this execution stands."""
     request = request_for(Verify(execution_id))
-    return _question("verify_execution", request, Verification, lambda found: found.execution_id == execution_id)
+    read = _reader(Verification, lambda found: found.execution_id == execution_id)
+    return _question("verify_execution", request, read)
 
 
 def verify_output_check(check_id: str) -> Question[Object]:
     """Whether this output check stands."""
     request = request_for(VerifyOutputCheck(check_id))
-    return _question("verify_output_check", request, OutputCheckVerification, lambda found: found.check_id == check_id)
+    read = _reader(OutputCheckVerification, lambda found: found.check_id == check_id)
+    return _question("verify_output_check", request, read)
 
 
 def report_verdict(report: Mapping[str, Any], idempotency_key: str | None) -> Question[Object]:
@@ -105,22 +107,23 @@ def report_verdict(report: Mapping[str, Any], idempotency_key: str | None) -> Qu
         raise MisuseError("report_verdict: a mapping in wire shape is needed")
     more = _idempotent("report_verdict", idempotency_key)
     request = Request("report_verdict", "POST", "/v0/verdicts", body_of("report_verdict", report), **more)
-    return _question("report_verdict", request, ReportedVerdict, lambda _kept: True)
+    return Question(request, _reader(ReportedVerdict, lambda _kept: True))
 
 
-def _question(
-    operation: str, request: Request | Failure, model: type[Model], is_about_it: Callable[[Model], bool]
-) -> Question[Object]:
+def _question(operation: str, request: Request | Failure, read: _Reader) -> Question[Object]:
     if isinstance(request, Failure):
         raise request.error(operation)
+    return Question(request, read)
 
+
+def _reader(model: type[Model], is_about_it: Callable[[Model], bool]) -> _Reader:
     def read(value: Any) -> Object | Failure:
         answer = shaped(model, value)
         if isinstance(answer, Failure):
             return answer
         return value if is_about_it(answer) else _OF_ANOTHER
 
-    return Question(request, read)
+    return read
 
 
 def _read_jobs(value: Any) -> list[Object] | Failure:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from preaction.errors import ConfigurationError
 
-_ORIGIN = re.compile(r"(https?)://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?/?", re.IGNORECASE)
+_ORIGIN = re.compile(r"(https?)://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?/?", re.I | re.A)
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
 _PORTS = {"https": 443, "http": 80}
@@ -91,7 +91,7 @@ class Proxy:
     auth: tuple[str, str] | None
 
 
-_PROXY = re.compile(r"(?:([^\s:@/?#]*):([^\s:@/?#]*)@)?([^\s@/?#]+)", re.ASCII)
+_PROXY = re.compile(r"(https?://)(?:([^\s:@/?#]*):([^\s:@/?#]*)@)?([^\s@/?#]+)/?", re.I | re.A)
 
 
 def read_proxy(value: object, origin: Origin) -> Proxy:
@@ -101,14 +101,13 @@ def read_proxy(value: object, origin: Origin) -> Proxy:
     """
     if origin.scheme != "https":
         raise ConfigurationError("proxy: an origin on loopback is asked directly")
-    scheme, _, rest = value.partition("://") if isinstance(value, str) else ("", "", "")
-    match = _PROXY.fullmatch(rest.removesuffix("/"))
-    where = _ORIGIN.fullmatch(f"{scheme}://{match[3]}") if match else None
+    match = _PROXY.fullmatch(value) if isinstance(value, str) else None
+    where = _ORIGIN.fullmatch(match[1] + match[4]) if match else None
     if match is None or where is None:
         raise ConfigurationError("proxy: needs the form http://host:port or http://user:password@host:port")
     scheme = where[1].lower()
     port = int(where[4]) if where[4] else _PORTS[scheme]
     if not 0 < port < 65_536:
         raise ConfigurationError("proxy: the port is not between 1 and 65535")
-    auth = None if match[1] is None else (unquote(match[1]), unquote(match[2]))
+    auth = None if match[2] is None else (unquote(match[2]), unquote(match[3]))
     return Proxy(scheme, _host(where[2], where[3])[0], port, auth)

@@ -1,0 +1,64 @@
+"""Questions at the same time: workers that are all busy, and what becomes of those that wait when a client closes."""
+
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from preaction._core.facts import Unavailable
+from preaction.errors import AuthorityError
+from preaction.rest import Felspar, crew
+from preaction.rest.exchange import CLOSED, TIMED_OUT
+from rest.answers import ASKS, KEY, VERIFY
+from rest.authority_server import Asked, AuthorityServer
+from rest.ways import Way, client, every_way, fetch
+
+LATE = {VERIFY: Unavailable("the authority did not answer in time")}
+DEADLINE_S = 0.3
+
+
+@every_way
+async def test_workers_that_are_all_busy_do_not_make_a_batch_late(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_WORKERS", 1)
+    silent = threading.Event()
+
+    def hangs(connection: socket.socket, asked: Asked) -> None:
+        silent.wait(5)
+
+    with AuthorityServer(hangs) as server:
+        async with client(way, server.origin) as felspar:
+            felspar._ignored |= {"description", "outputChecks"}
+            began = time.monotonic()
+            answers = await fetch(way, felspar, ASKS, DEADLINE_S)
+            assert time.monotonic() - began < 3 * DEADLINE_S
+        silent.set()
+    assert set(answers.values()) == set(LATE.values())
+
+
+@pytest.mark.parametrize("way", ["thread", "loop"])
+async def test_what_waits_for_a_worker_is_dropped_at_the_close(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_WORKERS", 1)
+
+    def closes(connection: socket.socket, asked: Asked) -> None:
+        felspar.close()
+
+    with AuthorityServer(closes) as server:
+        async with client(way, server.origin) as felspar:
+            felspar._ignored |= {"description", "outputChecks"}
+            answers = await fetch(way, felspar, ASKS, 5.0)
+    assert set(answers.values()) == {Unavailable(CLOSED.why)}
+
+
+async def test_threads_that_were_shut_down_take_nothing() -> None:
+    with Felspar("http://127.0.0.1:9", KEY) as felspar:
+        threads = felspar._threads
+        threads.close()
+        questions: Any = [object(), object()]
+        ends = time.monotonic() + 1
+        assert threads.put(questions, ends) == [CLOSED] * 2
+        assert await threads.aput(questions, ends) == [CLOSED] * 2
+    assert TIMED_OUT.error("verify_execution").kind == "timeout"
+    with pytest.raises(AuthorityError):
+        felspar.verify("exe_1")
