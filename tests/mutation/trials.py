@@ -30,6 +30,8 @@ LEAST_S = 2
 WAITS_S = 120
 """One that waits takes none: it times out after so many seconds by the clock."""
 MEMORY = 4 << 30
+REMEMBERED = 30
+"""How many of the tests that noticed a mutant are tried first on the next."""
 LONG_S, LONGEST_S = 0.2, 60
 ALIVE, DEAD = 0, 1
 
@@ -58,6 +60,7 @@ class Trials:
     scratch: Path
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     unfit: str | None = None
+    noticing: list[str] = field(default_factory=list)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -97,14 +100,14 @@ class Trials:
     def _try(self, session: pytest.Session, reached: dict[str, list[Timed]]) -> None:
         running: dict[int, tuple[str, float]] = {}
         for number, name in enumerate(self.names, 1):
-            tests = reached.get(name.partition("__mutmut_")[0], [])[: self.at_most]
+            tests = self._likely_first(reached.get(name.partition("__mutmut_")[0], []))[: self.at_most]
             if not tests:
                 self.outcomes[name] = "no tests"
                 continue
             while len(running) >= self.children:
                 self._reap(running)
             until = time.monotonic() + WAITS_S + SLOWER * sum(test.seconds for test in tests)
-            running[_forked(name, functools.partial(_run, session, tests))] = (name, until)
+            running[_forked(name, functools.partial(_run, session, tests, self.scratch))] = (name, until)
             if number % 100 == 0:
                 print(f"  {number} of {len(self.names)}", file=sys.__stderr__, flush=True)
         while running:
@@ -117,11 +120,24 @@ class Trials:
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended:
                     self.outcomes[name] = _outcome(os.waitstatus_to_exitcode(status))
+                    self._keep_noticing(self.scratch / f"noticed-{pid}")
                     del running[pid]
                     return
                 if time.monotonic() > until:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.002)
+
+    def _likely_first(self, tests: list[Timed]) -> list[Timed]:
+        """What lately noticed a mutant is likely to notice the next one, which stands beside it."""
+        known = {test.item.nodeid: test for test in tests}
+        likely = [known.pop(nodeid) for nodeid in self.noticing if nodeid in known]
+        return [*likely, *known.values()]
+
+    def _keep_noticing(self, told: Path) -> None:
+        if told.exists():
+            nodeid = told.read_text("utf-8")
+            self.noticing = [nodeid, *(other for other in self.noticing if other != nodeid)][:REMEMBERED]
+            told.unlink()
 
 
 def _outcome(code: int) -> Outcome:
@@ -162,12 +178,14 @@ def _waited(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _run(session: pytest.Session, tests: Sequence[Timed]) -> int:
-    """Run the tests until one fails."""
+def _run(session: pytest.Session, tests: Sequence[Timed], scratch: Path | None = None) -> int:
+    """Run the tests until one fails, and say in `scratch` which did."""
     for test, following in zip(tests, [*tests[1:], None], strict=True):
         signal.setitimer(signal.ITIMER_PROF, LEAST_S + SLOWER * test.seconds)
         test.item.config.hook.pytest_runtest_protocol(item=test.item, nextitem=following and following.item)
         if session.testsfailed:
+            if scratch is not None:
+                (scratch / f"noticed-{os.getpid()}").write_text(test.item.nodeid, "utf-8")
             return DEAD
     return ALIVE
 
