@@ -55,6 +55,7 @@ def mailed(desk: Desk, **changes: Any) -> Verdict:
     return desk[0].check(SESSION, MAIL, mail(**changes))
 
 
+RELEASE = "2026-11-03.1"
 VERIFY = Verify("exe_1")
 CHECK = VerifyOutputCheck("chk_2")
 DEEP: Any = "x"
@@ -129,7 +130,7 @@ def two_of_a_company() -> Desk:
 
 
 def unconfirmed() -> Verdict:
-    desk = _, authority = helpdesk()
+    desk = _, authority = helpdesk(releases=[RELEASE])
     decided(*desk, "case_1", entity_id=TICKET)
     answer = authority.good_answer(VERIFY)
     authority.answers[VERIFY] = answer | {"replay": answer["replay"] | {"entity_id": "HC-1"}}
@@ -243,7 +244,7 @@ SCENARIOS: dict[str, Callable[[], Verdict]] = {
     "replays another job": lambda: called(replayed(job="x")),
     "replays another status": lambda: called(replayed(status="undecided")),
     "replays another moment": lambda: called(replayed(decidedAt="2026-11-30T08:59:59Z")),
-    "described otherwise": lambda: called(answered(Describe("triage-ticket", "2026-11-03.1"), job="x")),
+    "described otherwise": lambda: called(answered(Describe("triage-ticket", RELEASE), job="x")),
     # pack and text
     "undecided by status alone": undecided_by_status,
     "a text that is left out": two_texts,
