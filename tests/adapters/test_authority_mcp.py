@@ -5,6 +5,7 @@ Clients are the official SDK's, in both eras of the protocol, and FastMCP's.
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -245,6 +246,12 @@ async def test_fastmcps_client_reads_the_same(world: World) -> None:
 # ---------------------------------------------------------------- over stdin and stdout
 
 
+INITIALIZE = (
+    '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+    '"clientInfo":{"name":"host","version":"1"}}}\n'
+)
+
+
 def run(world: World, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     options: Any = {"capture_output": True, "text": True, "timeout": 60, "input": "", "check": False}
     return subprocess.run([*PREACTION, "mcp", *words], env={**world.environ, **environ}, **options)
@@ -259,6 +266,18 @@ def test_the_command_ends_with_its_stdin_and_says_what_it_lacks(world: World) ->
     done = run(world, "--origin", "http://desk.example", "--agent-key-env", "DESK_KEY")
     assert done.returncode == 2
     assert done.stderr.startswith("preaction: origin")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command_while_it_waits_for_its_client(world: World, number: signal.Signals) -> None:
+    words = [*PREACTION, "mcp", "--origin", world.origin, "--agent-key-env", "DESK_KEY"]
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env=world.environ, **pipes) as waiting:
+        waiting.stdin.write(INITIALIZE)
+        waiting.stdin.flush()
+        assert "get_job_decision" in waiting.stdout.readline()
+        waiting.send_signal(number)
+        assert waiting.wait(20) == -number
 
 
 def test_the_page_of_the_authority_shows_what_it_answers() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 EXIT_CODES: Final[Mapping[str, Mapping[int, str]]] = {
     "init": {0: "everything was written", 2: "it was not: an answer can't be right, or files are there already"},
     "lint": {
-        0: "nothing is wrong; hints, and without --strict warnings, don't count",
+        0: "nothing is wrong, or only hints, or without --strict warnings",
         1: "there are errors, or with --strict warnings",
         2: "the file can't be right at all, or the authority or the tools can't be asked",
     },
@@ -14,7 +14,7 @@ EXIT_CODES: Final[Mapping[str, Mapping[int, str]]] = {
     "explain": {0: "explained", 2: "no record can be read"},
     "watch": {
         0: "all of it was read, with --once or to the end of a pipe",
-        1: "so it was, but for what could not be read",
+        1: "so it was, but for what could not be read and is named",
         2: "no trail can be read there",
         130: "ended by Ctrl-C",
     },
@@ -30,14 +30,14 @@ EXIT_CODES: Final[Mapping[str, Mapping[int, str]]] = {
     },
     "report": {0: "the page was written", 2: "there is no page: something can't be read or written"},
     "serve": {0: "ended by Ctrl-C or SIGTERM", 2: "it can't serve"},
-    "proxy": {0: "the client has left", 1: "the server is gone", 2: "it can't begin"},
+    "proxy": {0: "the client has left, or it was told to end", 1: "the server is gone", 2: "it can't begin"},
     "mcp": {0: "stdin has ended", 2: "it can't begin"},
     "conformance": {
         0: "the authority differs in no line",
         1: "it differs in one",
         2: "it can't be checked at all",
     },
-    "hook": {0: "answered; a denial is in the answer", 2: "the call is blocked, since something failed"},
+    "hook": {0: "answered, also with a denial", 2: "something failed, so the call is blocked"},
     "retain": {0: "removed, or counted with --dry-run", 2: "nothing was removed"},
     "verify": {0: "the decision holds, or a receipt is genuine", 1: "it doesn't, or isn't", 2: "there is no answer"},
     "audit-chain": {0: "the chain is whole", 1: "there are findings", 2: "it can't be read"},

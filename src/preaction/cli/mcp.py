@@ -29,6 +29,7 @@ def mcp(
     if not key:
         fail(f"preaction: --agent-key-env: the environment has no {agent_key_env}")
     logging.basicConfig(level=logging.WARNING, format="preaction: %(message)s")
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGINT):  # a thread that waits for stdin could keep this process
+        signal.signal(number, signal.SIG_DFL)
     with told(), Felspar(origin, key) as felspar:
         anyio.run(serve_tools, AuthorityTools(felspar))
