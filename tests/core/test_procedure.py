@@ -7,6 +7,7 @@ import pytest
 
 from kit import REPLY, SESSION, TICKET, decided, helpdesk, reply
 from preaction import ActionGate
+from preaction._core.denied import Denied
 from preaction._core.facts import AnyAsk, Batch, Describe, Procedure, Recall, RecallTexts, Use, Verify
 from preaction._core.procedure import judge
 from preaction._core.trail import Trail
@@ -74,6 +75,23 @@ def test_g33_a_description_that_was_fetched_already_is_not_asked_for_again(relea
     batches, judgement = asked(*desk, reply(ticketId=TICKET.lower()))
     assert "capitals included" in judgement.reason
     assert kinds(batches)[3:] == more
+
+
+@pytest.mark.parametrize(
+    ("decision", "given", "step"),
+    [
+        ({"outcome": "refund-review"}, {}, "outcome"),
+        ({"outcome": None}, {}, "unresolved"),
+        ({}, {"body": "Another text."}, "text"),
+        ({}, {"ticketId": None}, None),
+    ],
+)
+def test_g32_a_denial_says_whose_next_step_it_quotes(decision: dict[str, Any], given: Any, step: str | None) -> None:
+    desk = helpdesk(rule={"fields": ["ticketId", "body"]})
+    decided(*desk, **decision)
+    judgement = asked(*desk, reply(**given))[1]
+    assert isinstance(judgement, Denied)
+    assert judgement.next_step == step
 
 
 @pytest.mark.parametrize("missing", [0, 1, 2])

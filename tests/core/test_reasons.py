@@ -235,6 +235,7 @@ SCENARIOS: dict[str, Callable[[], Verdict]] = {
     "from the future": from_the_future,
     "no time": lambda: called(answered(VERIFY, verifiedAt=None)),
     "another time": lambda: called(answered(VERIFY, verifiedAt="2026-11-30T09:10:00Z")),
+    "expired by the replay": lambda: called(replayed(evidenceFreshUntil="2026-11-30T09:00:00Z")),
     "decided again": decided_again,
     "an id that is not issued": not_issued,
     "about another": lambda: called(answered(VERIFY, executionId="exe_9")),

@@ -203,7 +203,7 @@ def g22_writes_listed(e: Evidence) -> Denied | None:
     wanted = e.rule.source.writes
     if wanted is None or (e.outcome is not None and wanted in e.outcome.outputs):
         return None
-    return _not_allowed(e)
+    return _not_allowed()
 
 
 def g23_outcome_listed(e: Evidence) -> Denied | None:
@@ -211,10 +211,10 @@ def g23_outcome_listed(e: Evidence) -> Denied | None:
     wanted, decided = e.rule.source.outcomes, e.decision.outcome
     if wanted is None or (decided is not None and decided.id in wanted):
         return None
-    return _not_allowed(e)
+    return _not_allowed()
 
 
-def _not_allowed(e: Evidence) -> Denied:
+def _not_allowed() -> Denied:
     why = "the decision on this case does not let this tool do that"
     return deny("outcome_not_allowed", "pack", why, next_step="outcome")
 
