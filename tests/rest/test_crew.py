@@ -1,13 +1,15 @@
 """Questions at the same time: workers that are all busy, and what becomes of those that wait when a client closes."""
 
+import asyncio
 import socket
 import threading
 import time
 from typing import Any
 
+import httpx
 import pytest
 
-from preaction._core.facts import Unavailable
+from preaction._core.facts import Unavailable, Verify
 from preaction.errors import AuthorityError
 from preaction.rest import Felspar, crew
 from preaction.rest.exchange import CLOSED, TIMED_OUT
@@ -35,6 +37,7 @@ async def test_workers_that_are_all_busy_do_not_make_a_batch_late(way: Way, monk
             assert time.monotonic() - began < 3 * DEADLINE_S
         silent.set()
     assert set(answers.values()) == set(LATE.values())
+    assert len(server.asked) == {"thread": 2, "loop": 1, "transport of the loop": 3}[way]
 
 
 @pytest.mark.parametrize("way", ["thread", "loop"])
@@ -49,6 +52,37 @@ async def test_what_waits_for_a_worker_is_dropped_at_the_close(way: Way, monkeyp
             felspar._ignored |= {"description", "outputChecks"}
             answers = await fetch(way, felspar, ASKS, 5.0)
     assert set(answers.values()) == {Unavailable(CLOSED.why)}
+
+
+class Blocks:
+    """A transport that answers when it is let go, and that no close reaches."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.over = threading.Event()
+        self.threads: set[str] = set()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.threads.add(threading.current_thread().name)
+        self.asked.set()
+        self.over.wait(10)
+        return httpx.Response(404)
+
+
+async def test_a_close_waits_for_nobody_and_drops_at_once_what_waits_for_a_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(crew, "_WORKERS", 1)
+    transport = Blocks()
+    felspar = Felspar("http://127.0.0.1:9", KEY, transport=transport)
+    waiting = asyncio.ensure_future(felspar.afetch([VERIFY, Verify("exe_2")], 1.0))
+    await asyncio.to_thread(transport.asked.wait)
+    felspar.close()
+    assert not transport.over.is_set()
+    answers = await waiting
+    transport.over.set()
+    assert answers == LATE | {Verify("exe_2"): Unavailable(CLOSED.why)}
+    assert transport.threads == {"preaction-rest_0"}
 
 
 async def test_threads_that_were_shut_down_take_nothing() -> None:

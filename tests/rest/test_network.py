@@ -5,6 +5,7 @@ import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpcore
@@ -20,6 +21,7 @@ from rest.answers import ANSWERS, ASKS, EVERYTHING, KEY, VERIFY
 from rest.authority_server import Asked, AuthorityServer, says, sends
 from rest.ways import Way, fetch
 
+HTTP11 = SimpleNamespace(trailing_data=(b"", False))
 LATE = {VERIFY: Unavailable("the authority did not answer in time")}
 UNREACHED = {VERIFY: Unavailable("the authority could not be reached")}
 DEADLINE_S = 0.3
@@ -34,11 +36,18 @@ def resolves_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
 
 def test_a_resolver_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     hung = threading.Event()
-    monkeypatch.setattr("preaction.rest.network.look_up", lambda host, port: hung.wait(10))
+    threads: list[threading.Thread] = []
+
+    def look_up(host: str, port: int) -> bool:
+        threads.append(threading.current_thread())
+        return hung.wait(10)
+
+    monkeypatch.setattr(network, "look_up", look_up)
     with Felspar("https://felspar.example", KEY) as felspar:
         began = time.monotonic()
         assert felspar.fetch([VERIFY], DEADLINE_S) == LATE
         assert time.monotonic() - began < 3 * DEADLINE_S
+    assert [(thread.name, thread.daemon) for thread in threads] == [("preaction-resolve", True)]
     hung.set()
 
 
@@ -49,15 +58,27 @@ def test_a_name_without_address_is_not_reached(monkeypatch: pytest.MonkeyPatch) 
         assert felspar.fetch([VERIFY], 5.0) == UNREACHED
 
 
+def test_why_a_name_leads_nowhere_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Budget(time.monotonic() + 60):
+        with pytest.raises(httpcore.ConnectError, match=r"^the name could not be resolved$") as raised:
+            DeadlineBackend().connect_tcp("felspar.invalid", 443)
+        assert isinstance(raised.value.__cause__, OSError)
+        resolves_to(monkeypatch)
+        with pytest.raises(httpcore.ConnectError, match=r"^the name has no address$"):
+            DeadlineBackend().connect_tcp("felspar.example", 443)
+
+
 class Dials:
     """Instead of sockets: one outcome per address, and the time-outs that each was tried with."""
 
     def __init__(self, **outcomes: httpcore.NetworkStream | Exception) -> None:
         self.outcomes = outcomes
         self.shares: list[float] = []
+        self.rest: set[tuple[object, ...]] = set()
 
     def connect_tcp(self, host: str, port: int, timeout: float, *rest: object) -> httpcore.NetworkStream:
         self.shares.append(timeout)
+        self.rest.add((port, *rest))
         outcome = self.outcomes[host]
         if isinstance(outcome, Exception):
             raise outcome
@@ -71,7 +92,8 @@ def test_the_next_address_is_tried_and_has_its_share_of_the_time(monkeypatch: py
     dials = Dials(refuses=httpcore.ConnectError(), hangs=httpcore.ConnectTimeout(), answers=stream)
     backend._sockets = dials  # type: ignore[assignment]
     with Budget(time.monotonic() + 60):
-        found = backend.connect_tcp("felspar.example", 443, timeout=1.0)
+        found = backend.connect_tcp("felspar.example", 443, 1.0, "192.0.2.1", ())
+    assert dials.rest == {(443, "192.0.2.1", ())}
     assert isinstance(found, DeadlineStream)
     assert found._stream is stream
     assert dials.shares == pytest.approx([60 / 4, 60 / 3, 60 / 2], rel=0.05)
@@ -92,7 +114,7 @@ def test_a_connection_that_is_made_while_the_client_closes_is_closed_as_well(mon
     backend._sockets = Dials(answers=Carries(near))  # type: ignore[assignment]
     backend.shut()
     with near, far, Budget(time.monotonic() + 60):
-        with pytest.raises(httpcore.ConnectError):
+        with pytest.raises(httpcore.ConnectError, match=r"^the client was closed$"):
             backend.connect_tcp("felspar.example", 443, timeout=1.0)
         assert far.recv(1) == b""
 
@@ -212,6 +234,13 @@ def test_a_proxy_is_tunnelled_through_and_sees_no_key(
         assert b"proxy-authorization" not in server.asked[0].headers
 
 
+def test_a_proxy_is_asked_over_tls_when_it_is_named_so(tls: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    with AuthorityServer(sends(b"HTTP/1.1 407 No\r\nContent-Length: 0\r\n\r\n"), tls=tls[0]) as proxy:
+        with Felspar("https://felspar.example", KEY, ssl_context=tls[1], proxy=secure(proxy)) as felspar:
+            felspar.fetch([VERIFY], 5.0)
+        assert [asked.line for asked in proxy.asked] == [b"CONNECT felspar.example:443 HTTP/1.1"]
+
+
 def _pump(source: socket.socket, sink: socket.socket) -> None:
     try:
         while data := source.recv(65_536):
@@ -324,7 +353,9 @@ def test_a_request_through_a_transport_is_the_same_request() -> None:
     [request], [asked] = seen, server.asked
     assert {name.lower(): value for name, value in request.headers.raw} == asked.headers
     assert (request.url.raw_path, request.content) == (asked.target, asked.body)
-    assert request.extensions["timeout"].keys() == {"connect", "read", "write", "pool"}
+    waits = request.extensions["timeout"]
+    assert waits.keys() == {"connect", "read", "write", "pool"}
+    assert all(4 < seconds <= 5 for seconds in waits.values())
 
 
 # Connections ----------------------------------------------------------------------------------------------------------
@@ -338,6 +369,16 @@ def test_a_connection_that_was_idle_for_too_long_is_not_used_again(monkeypatch: 
                 assert felspar.fetch(ASKS, 5.0) == ANSWERS
                 time.sleep(0.05)
         assert server.connections == 2
+
+
+@pytest.mark.parametrize("lacks", ["_stream", "_connection", "_h11_state"])
+def test_a_connection_whose_leftovers_cannot_be_looked_for_is_not_used_again(lacks: str) -> None:
+    stream: Any = HTTP11
+    for name in ("_h11_state", "_connection", "_stream"):
+        stream = SimpleNamespace() if name == lacks else SimpleNamespace(**{name: stream})
+    whole: Any = SimpleNamespace(_stream=SimpleNamespace(_connection=SimpleNamespace(_h11_state=HTTP11)))
+    assert not network._is_followed(SimpleNamespace(stream=whole))  # type: ignore[arg-type]
+    assert network._is_followed(SimpleNamespace(stream=stream))  # type: ignore[arg-type]
 
 
 def test_no_more_connections_are_made_than_may_be_and_a_free_one_is_not_waited_for(

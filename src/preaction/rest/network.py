@@ -94,7 +94,7 @@ def _common_trust() -> ssl.SSLContext:
 def _proxy(proxy: Proxy | None, tls: ssl.SSLContext | None) -> httpcore.Proxy | None:
     if proxy is None:
         return None
-    url = httpcore.URL(scheme=proxy.scheme.encode(), host=proxy.host.encode(), port=proxy.port, target=b"/")
+    url = httpcore.URL(scheme=proxy.scheme.encode(), host=proxy.host.encode(), port=proxy.port)
     return httpcore.Proxy(url, auth=proxy.auth, ssl_context=tls if proxy.scheme == "https" else None)
 
 
