@@ -208,6 +208,7 @@ SCENARIOS: dict[str, Callable[[], Verdict]] = {
     ),
     # one case
     "no session": lambda: helpdesk()[0].check("", REPLY, reply()),
+    "a session that is no text": lambda: helpdesk()[0].check(7, REPLY, reply()),  # type: ignore[arg-type]
     "an id that is none": lambda: called(ready(), ticketId=True),
     "an id that is left out": lambda: ready()[0].check(SESSION, REPLY, {"body": BODY}),
     "two cases of one id": two_of_one_id,

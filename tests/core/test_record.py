@@ -12,6 +12,7 @@ from preaction import ActionGate, Verdict
 from preaction._core.call import Call, read_call
 from preaction._core.facts import (
     AnyAsk,
+    Ask,
     Describe,
     Procedure,
     Recall,
@@ -176,6 +177,7 @@ def test_recording_changes_nothing_about_a_verdict(name: str) -> None:
 def test_a_record_comes_back_from_json_as_it_went(name: str) -> None:
     _, rounds = check(SCENES[name]())
     written = rounds_to_json(rounds)
+    assert json.loads(json.dumps(written)) == written
     assert rounds_to_json(through_json(rounds)) == written
 
 
@@ -259,23 +261,27 @@ def test_a_record_of_another_call_is_refused() -> None:
     for args in (reply(ticketId="HC-1"), reply(body="Something else.")):
         call = read_call(SESSION, REPLY, args)
         assert isinstance(call, Call)
-        with pytest.raises(RecordMismatch, match="asks for another Recall"):
+        with pytest.raises(RecordMismatch) as raised:
             replay(call, gate._book, rounds)
+        number, asks = (0, "Recall") if "HC-1" in args.values() else (1, "RecallTexts")
+        assert str(raised.value) == f"round {number}: the decision asks for another {asks} than was recorded"
 
 
 def test_a_record_that_ends_too_early_is_refused() -> None:
     scene = gate, _, _, _ = at_the_helpdesk()
     _, rounds = check(scene)
-    for length in range(len(rounds)):
-        with pytest.raises(RecordMismatch, match=f"round {length}: .* but the record ends"):
+    for length, asks in enumerate(["Recall", "RecallTexts", "Verify, Describe, VerifyOutputCheck", "Recall"]):
+        with pytest.raises(RecordMismatch) as raised:
             replay(call_of(scene), gate._book, rounds[:length])
+        assert str(raised.value) == f"round {length}: the decision asks for {asks}, but the record ends"
 
 
 def test_a_record_that_goes_on_after_the_decision_is_refused() -> None:
     scene = gate, _, _, _ = at_the_helpdesk()
     _, rounds = check(scene)
-    with pytest.raises(RecordMismatch, match="goes on"):
+    with pytest.raises(RecordMismatch) as raised:
         replay(call_of(scene), gate._book, [*rounds, rounds[0]])
+    assert str(raised.value) == "round 4: the decision is made, but the record goes on"
 
 
 def test_a_record_that_lacks_one_answer_is_refused() -> None:
@@ -307,28 +313,33 @@ def test_every_kind_of_ask_has_its_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    ("given", "why"),
     [
-        None,
-        "verify",
-        {},
-        {"kind": "verify"},
-        {"kind": "verify", "executionId": 1},
-        {"kind": "verify", "executionId": "exe_1", "more": 1},
-        {"kind": "verify", "execution_id": "exe_1"},
-        {"kind": ["verify"], "executionId": "exe_1"},
-        {"kind": "other"},
-        {"kind": "recall", "job": "j", "names": "a", "whole": True},
-        {"kind": "recall", "job": "j", "names": [1], "whole": True},
-        {"kind": "recall", "job": "j", "names": [], "whole": 1},
-        {"kind": "use", "tool": "t", "per": "day", "name": "c", "take": True},
+        (None, "an ask needs one of the known kinds"),
+        ("verify", "an ask needs one of the known kinds"),
+        ({}, "an ask needs one of the known kinds"),
+        ({"kind": ["verify"], "executionId": "exe_1"}, "an ask needs one of the known kinds"),
+        ({"kind": "other"}, "an ask needs one of the known kinds"),
+        ({"kind": "verify"}, "an object with exactly executionId is needed"),
+        ({"kind": "verify", "executionId": "exe_1", "more": 1}, "an object with exactly executionId is needed"),
+        ({"kind": "verify", "execution_id": "exe_1"}, "an object with exactly executionId is needed"),
+        ({"kind": "verify", "executionId": 1}, "Input should be a valid string"),
+        ({"kind": "recall", "job": "j", "names": "a", "whole": True}, "Input should be a valid tuple"),
+        ({"kind": "recall", "job": "j", "names": [1], "whole": True}, "0: Input should be a valid string"),
+        ({"kind": "recall", "job": "j", "names": [], "whole": 1}, "Input should be a valid boolean"),
+        ({"kind": "use", "tool": "t", "per": "day", "name": "c", "take": True}, "Input should be 'decision' or 'case'"),
     ],
 )
-def test_an_ask_of_another_shape_is_refused(given: object) -> None:
-    with pytest.raises(InvalidJSON):
-        ask_from_json(given)
-    with pytest.raises(InvalidJSON, match=r"rounds\[0\]\[0\]: "):
-        rounds_from_json([[{"ask": given, "answer": {}}]])
+def test_an_ask_of_another_shape_is_refused(given: object, why: str) -> None:
+    assert refused(ask_from_json, given) == why
+    assert refused(rounds_from_json, [[{"ask": given, "answer": {}}]]) == f"rounds[0][0]: {why}"
+
+
+def refused(read: Callable[[object], object], given: object) -> str:
+    """What is wrong with it, in words."""
+    with pytest.raises(InvalidJSON) as raised:
+        read(given)
+    return str(raised.value)
 
 
 RECALL = {"kind": "recall", "job": "j", "names": [], "whole": False}
@@ -337,43 +348,81 @@ USE = {"kind": "use", "tool": "t", "per": "case", "name": "c", "take": True}
 MEMORY: dict[str, Any] = {"now": "2026-11-30T09:00:00Z", "named": [], "first": [], "releases": [], "full": False}
 
 
+NO_MEMORY = "an object with exactly first, full, named, now, releases is needed"
+
+
 @pytest.mark.parametrize(
-    ("ask", "answer"),
+    ("ask", "answer", "why"),
     [
-        (RECALL, None),
-        (RECALL, {}),
-        (RECALL, {**MEMORY, "now": "2026-11-30T09:00:00"}),
-        (RECALL, {**MEMORY, "full": "no"}),
-        (RECALL, {**MEMORY, "releases": [1]}),
-        (RECALL, {**MEMORY, "named": [{"caseId": "HC-1"}]}),
-        (RECALL, {**MEMORY, "named": [{"caseId": 1, "decision": None}]}),
-        (RECALL, {**MEMORY, "named": [{"caseId": "HC-1", "decision": {"job": "j"}}]}),
-        (RECALL, {**MEMORY, "more": 1}),
-        (TEXTS, {}),
-        (TEXTS, [{"checkId": "chk_1"}]),
-        (TEXTS, [{"checkId": "chk_1", "output": "o", "release": "r", "passed": "yes"}]),
-        (USE, "maybe"),
-        (USE, None),
-        (USE, ["free"]),
+        (RECALL, None, NO_MEMORY),
+        (RECALL, {}, NO_MEMORY),
+        (RECALL, {**MEMORY, "more": 1}, NO_MEMORY),
+        (RECALL, {**MEMORY, "now": "2026-11-30T09:00:00"}, "not an RFC 3339 time with a zone"),
+        (RECALL, {**MEMORY, "full": "no"}, "Input should be a valid boolean"),
+        (RECALL, {**MEMORY, "releases": [1]}, "0: Input should be a valid string"),
+        (RECALL, {**MEMORY, "named": {}}, "a list is needed"),
+        (RECALL, {**MEMORY, "first": [{"caseId": "HC-1"}]}, "an object with exactly caseId, decision is needed"),
+        (RECALL, {**MEMORY, "named": [{"caseId": 1, "decision": None}]}, "Input should be a valid string"),
+        (
+            RECALL,
+            {**MEMORY, "named": [{"caseId": "HC-1", "decision": {"job": "j"}}]},
+            "executionId: Field required",
+        ),
+        (TEXTS, {}, "a list is needed"),
+        (TEXTS, [{"checkId": "chk_1"}], "an object with exactly checkId, output, passed, release is needed"),
+        (
+            TEXTS,
+            [{"checkId": "chk_1", "output": "o", "release": "r", "passed": "yes"}],
+            "Input should be a valid boolean",
+        ),
+        (USE, "maybe", "a use is free, taken or full"),
+        (USE, None, "a use is free, taken or full"),
+        (USE, ["free"], "a use is free, taken or full"),
     ],
 )
-def test_an_answer_of_another_shape_is_refused(ask: dict[str, Any], answer: object) -> None:
-    with pytest.raises(InvalidJSON, match=r"rounds\[0\]\[0\]: "):
-        rounds_from_json([[{"ask": ask, "answer": answer}]])
+def test_an_answer_of_another_shape_is_refused(ask: dict[str, Any], answer: object, why: str) -> None:
+    given = [[], [{"ask": {**USE, "take": False}, "answer": "free"}, {"ask": ask, "answer": answer}]]
+    assert refused(rounds_from_json, given) == f"rounds[1][1]: {why}"
 
 
-@pytest.mark.parametrize("given", [None, {}, [{}], [[1]], [[{"ask": USE}]], [[{"ask": USE, "answer": "free"}] * 2]])
-def test_rounds_of_another_shape_are_refused(given: object) -> None:
-    with pytest.raises(InvalidJSON):
-        rounds_from_json(given)
+def test_a_place_inside_of_what_is_refused_is_named() -> None:
+    decision = FakeAuthority().decide(TICKET) | {"case": {"id": 7, "identity": "provided"}}
+    given = {**MEMORY, "named": [{"caseId": "HC-1", "decision": decision}]}
+    why = refused(rounds_from_json, [[{"ask": RECALL, "answer": given}]])
+    assert why == "rounds[0][0]: case: id: Input should be a valid string"
 
 
-def test_what_was_unavailable_is_recorded_with_its_reason() -> None:
-    asked = Verify("exe_1")
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (None, "a list is needed"),
+        ({}, "a list is needed"),
+        ([{}], "a list is needed"),
+        ([[1]], "rounds[0][0]: an object with exactly answer, ask is needed"),
+        ([[{"ask": USE}]], "rounds[0][0]: an object with exactly answer, ask is needed"),
+        ([[{"ask": USE, "answer": "free"}] * 2], "rounds[0][1]: the ask stands in its round already"),
+    ],
+)
+def test_rounds_of_another_shape_are_refused(given: object, why: str) -> None:
+    assert refused(rounds_from_json, given) == why
+
+
+@pytest.mark.parametrize("asked", [Verify("exe_1"), Describe("j", "r"), VerifyOutputCheck("chk_1")])
+def test_what_was_unavailable_is_recorded_with_its_reason(asked: Ask) -> None:
     for answer in (Unavailable("it did not answer in time"), "no object", {"valid": True}, object()):
         ((written,),) = rounds_to_json([{asked: answer}])
         assert list(written["answer"]) == ["unavailable"]
     assert rounds_from_json([[written]])[0][asked] == Unavailable("the answer was not an object")
+
+
+@pytest.mark.parametrize("answers", [[], [1, 2]])
+def test_a_driver_that_answers_less_or_more_than_was_asked_is_an_error(answers: list[object]) -> None:
+    scene = gate, _, _, _ = at_the_helpdesk()
+    call = call_of(scene)
+    procedure = recording(judge(call.session_id, call.tool, call.arguments, gate._book, Trail(), take=True), [])
+    next(procedure)
+    with pytest.raises(ValueError, match="zip"):
+        procedure.send(answers)
 
 
 def test_closing_a_recording_closes_what_it_records() -> None:

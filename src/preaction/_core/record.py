@@ -38,7 +38,7 @@ from preaction._core.rule import RuleBook
 from preaction._core.trail import Trail
 from preaction._core.verdict import Judgement, Verdict, verdict_of
 from preaction.errors import InvalidJSON, RecordMismatch
-from preaction.wire.models import Decision, Wire
+from preaction.wire.models import Wire
 from preaction.wire.times import read_time, write_time
 
 T = TypeVar("T")
@@ -185,11 +185,7 @@ def _answer(ask: AnyAsk, value: Any) -> object:
 
 
 def _cases(value: object) -> tuple[Known, ...]:
-    return tuple(_made(Known, case, decision=_decision) for case in _list(value))
-
-
-def _decision(value: object) -> Decision | None:
-    return None if value is None else Decision.model_validate(value)
+    return tuple(_made(Known, case) for case in _list(value))
 
 
 def _made(kind: Callable[..., T], value: object, **readers: Callable[[Any], object]) -> T:
