@@ -22,11 +22,10 @@ DECIDE_FIRST: Final = "get a decision on that case first, then call again"
 
 
 class Sought(NamedTuple):
-    """What a call says it is about: an id in a field, or recipients and a subject; `names` are what to recall by."""
+    """What a call says it is about: an id in a field, or else its recipients; `names` are what to recall by."""
 
     entity: str | None
     recipients: tuple[Address, ...]
-    subject: str | None
     names: tuple[str, ...]
 
 
@@ -48,11 +47,10 @@ def seek(call: Call, rule: Rule, book: RuleBook) -> Sought | Denied:
     denied = g15_recipients_at(recipients, rule) or g29_test_recipients(recipients, rule, book)
     if denied is not None:
         return denied
-    subject = subject if isinstance(subject, str) else None
     if rule.entity is None:
-        return Sought(None, recipients, subject, _company_names(recipients, subject, book))
+        return Sought(None, recipients, _company_names(recipients, subject, book))
     entity = g9_one_id(call, rule.entity)
-    return entity if isinstance(entity, Denied) else Sought(entity, recipients, subject, (fold(entity),))
+    return entity if isinstance(entity, Denied) else Sought(entity, (), (fold(entity),))
 
 
 def g9_one_id(call: Call, field: Path) -> str | Denied:
@@ -118,9 +116,9 @@ def _not_allowed(address: Address, why: str) -> Denied:
     return deny("recipient_not_allowed", "case", f"the recipient {quote('@'.join(address))} {why}")
 
 
-def _company_names(recipients: tuple[Address, ...], subject: str | None, book: RuleBook) -> tuple[str, ...]:
+def _company_names(recipients: tuple[Address, ...], subject: Any, book: RuleBook) -> tuple[str, ...]:
     if book.test_recipients is not None:
-        return tuple(sorted(hosts_in(subject or "")))
+        return tuple(sorted(hosts_in(subject))) if isinstance(subject, str) else ()
     return tuple(dict.fromkeys(name for a in recipients for name in company_names(a.domain, book.domains)))
 
 
