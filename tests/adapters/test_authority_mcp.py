@@ -273,6 +273,8 @@ def test_a_signal_ends_the_command_while_it_waits_for_its_client(world: World, n
     words = [*PREACTION, "mcp", "--origin", world.origin, "--agent-key-env", "DESK_KEY"]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(words, env=world.environ, **pipes) as waiting:
+        assert waiting.stdin is not None
+        assert waiting.stdout is not None
         waiting.stdin.write(INITIALIZE)
         waiting.stdin.flush()
         assert "get_job_decision" in waiting.stdout.readline()
