@@ -137,6 +137,50 @@ def unconfirmed() -> Verdict:
     return called(desk)
 
 
+def full() -> Verdict:
+    desk = ready(store=MemoryStore(max_per_kind=1))
+    decided(*desk, "HC-2")
+    return called(desk)
+
+
+def to_another(releases: int) -> Verdict:
+    """Two companies decided under so many releases, and a mail to a third."""
+    desk = company()
+    for number in range(releases):
+        decided(*desk, "acme.example" if number else "other.example", release=f"r{number}")
+    return mailed(desk, to="ann@third.example")
+
+
+def meanwhile(desk: Desk, result: Mapping[str, Any]) -> Desk:
+    """A desk to which this decision is recorded while the facts are fetched."""
+    gate, authority = desk
+    authority.before_answer = lambda asks: gate.decisions.record(SESSION, result=result)  # type: ignore[method-assign]
+    return desk
+
+
+def closer_company_meanwhile() -> Verdict:
+    desk = _, authority = writing()
+    return mailed(meanwhile(desk, authority.decide("shop.acme.example")), to="orders@shop.acme.example")
+
+
+def another_case_meanwhile() -> Verdict:
+    desk = _, authority = ready(rule={"entity": None})
+    return called(meanwhile(desk, authority.decide("HC-9")))
+
+
+def another_case_of_the_id_meanwhile() -> Verdict:
+    subject = {"kind": "ticket", "identity": "issued", "match": "case-insensitive"}
+    desk = ready(authority=FakeAuthority(subject=subject))
+    return called(meanwhile(desk, {"case": {"id": "case_9"}, "entity_id": TICKET}))
+
+
+def capitals_without_a_subject() -> Verdict:
+    desk = _, authority = ready()
+    ask = Describe("triage-ticket", RELEASE)
+    authority.answers[ask] = authority.good_answer(ask) | {"subject": None}
+    return called(desk, ticketId="hc-1201")
+
+
 def from_the_future() -> Verdict:
     desk = helpdesk()
     decided(*desk, decidedAt="2026-11-30T09:05:01Z")
@@ -233,6 +277,13 @@ SCENARIOS: dict[str, Callable[[], Verdict]] = {
     "too many releases": lambda: called(of_releases(9, entity=None)),
     "an id that the authority does not confirm": unconfirmed,
     # fresh and verified
+    "a session that is full": full,
+    "another company, under eight releases": lambda: to_another(8),
+    "another company, under nine releases": lambda: to_another(9),
+    "a closer company meanwhile": closer_company_meanwhile,
+    "another case meanwhile": another_case_meanwhile,
+    "another case of the id meanwhile": another_case_of_the_id_meanwhile,
+    "capitals without a subject": capitals_without_a_subject,
     "from the future": from_the_future,
     "no time": lambda: called(answered(VERIFY, verifiedAt=None)),
     "another time": lambda: called(answered(VERIFY, verifiedAt="2026-11-30T09:10:00Z")),

@@ -245,7 +245,7 @@ def company_of(sought: Sought, memory: Memory, book: RuleBook) -> Known | Denied
         if not names:
             why = f"the domain of {quote('@'.join(address))} is a shared, public or unknown one, never a company"
             return deny("not_a_company", "case", why)
-        cases = next((decided[name] for name in names if name in decided), ())
+        cases = next((decided[name] for name in names if name in decided), None)
         if not cases:
             why = f"no decision was made in this session on the company of {quote('@'.join(address))}"
             return deny("recipient_not_allowed", "case", why, DECIDE_FIRST, next_step="unresolved")
