@@ -76,7 +76,7 @@ async def test_a_close_waits_for_nobody_and_drops_at_once_what_waits_for_a_worke
     transport = Blocks()
     felspar = Felspar("http://127.0.0.1:9", KEY, transport=transport)
     waiting = asyncio.ensure_future(felspar.afetch([VERIFY, Verify("exe_2")], 1.0))
-    await asyncio.to_thread(transport.asked.wait)
+    assert await asyncio.to_thread(transport.asked.wait, 5)
     felspar.close()
     assert not transport.over.is_set()
     answers = await waiting

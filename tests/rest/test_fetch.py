@@ -165,7 +165,7 @@ async def test_a_cancelled_task_stops_at_once(way: Way) -> None:
     with AuthorityServer(hangs) as server:
         async with client(way, server.origin) as felspar:
             task = asyncio.ensure_future(felspar.afetch(ASKS, 10.0))
-            await asyncio.to_thread(asked.wait)
+            assert await asyncio.to_thread(asked.wait, 5)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(task, 2)

@@ -302,7 +302,7 @@ async def test_closing_ends_what_is_on_its_way(way: Way) -> None:
     with AuthorityServer(hangs_loudly) as server:
         async with client(way, server.origin) as felspar:
             waiting = asyncio.ensure_future(fetch(way, felspar, [VERIFY], 1.0))
-            await asyncio.to_thread(asked.wait)
+            assert await asyncio.to_thread(asked.wait, 5)
             felspar.close()
             [answer] = (await waiting).values()
     assert answer == Unavailable(LATE if way == "transport of the loop" else "the client is closed")
