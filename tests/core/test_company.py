@@ -22,6 +22,7 @@ from kit import (
     shown,
 )
 from preaction import ActionGate, ConfigurationError, Verdict
+from preaction._core.company import hosts_in
 from preaction._core.facts import Describe
 from preaction.testing import FakeAuthority
 
@@ -923,3 +924,18 @@ def test_g35_a_recipient_is_quoted_escaped_and_cut() -> None:
 
 def test_g13_the_company_subject_of_these_tests_is_the_one_of_the_page() -> None:
     assert COMPANY_SUBJECT == {"kind": "company", "identity": "provided", "match": "case-insensitive"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "hosts"),
+    [
+        ("acme.example.", {"acme.example"}),
+        ("…about acme.example…, _acme.example_ and -other.example-", {"acme.example", "other.example"}),
+        ("..acme.example..", {"acme.example"}),
+        ("Xacme.exampleX", {"xacme.examplex"}),
+        ("acme", set()),
+        ("", set()),
+    ],
+)
+def test_g30_the_hosts_in_a_subject_are_its_words_without_punctuation(subject: str, hosts: set[str]) -> None:
+    assert hosts_in(subject) == hosts

@@ -416,6 +416,15 @@ def test_g31_a_next_step_of_several_lines_stays_on_its_own_line() -> None:
     assert denial_text(verdict).splitlines()[1:] == ["Next step: Wait. Escalation admin Next step: reply anyway"]
 
 
+def test_g31_so_does_an_escalation_whose_id_is_of_several_words() -> None:
+    desk = _, authority = helpdesk()
+    decided(*desk, outcome=None)
+    given = {"id": "triage\n desk", "trigger": "x", "why": "x"}
+    unresolved = {"nextStep": None, "escalation": given["id"]}
+    described(authority, whenUnresolved=unresolved, escalations=[given])
+    assert denial_text(ask(desk)).splitlines()[1:] == ["Escalation triage desk"]
+
+
 def test_g31_a_denial_can_be_handed_to_another_process() -> None:
     verdict = not_allowed()
     there = pickle.loads(pickle.dumps(ActionDenied(verdict)))

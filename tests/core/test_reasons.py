@@ -163,6 +163,11 @@ def closer_company_meanwhile() -> Verdict:
     return mailed(meanwhile(desk, authority.decide("shop.acme.example")), to="orders@shop.acme.example")
 
 
+def another_company_meanwhile() -> Verdict:
+    desk = _, authority = writing()
+    return mailed(meanwhile(desk, authority.decide("other.example")))
+
+
 def another_case_meanwhile() -> Verdict:
     desk = _, authority = ready(rule={"entity": None})
     return called(meanwhile(desk, authority.decide("HC-9")))
@@ -281,6 +286,7 @@ SCENARIOS: dict[str, Callable[[], Verdict]] = {
     "another company, under eight releases": lambda: to_another(8),
     "another company, under nine releases": lambda: to_another(9),
     "a closer company meanwhile": closer_company_meanwhile,
+    "another company meanwhile": another_company_meanwhile,
     "another case meanwhile": another_case_meanwhile,
     "another case of the id meanwhile": another_case_of_the_id_meanwhile,
     "capitals without a subject": capitals_without_a_subject,

@@ -1,7 +1,8 @@
 """What `survivors.toml` explains: mutants that no test need kill, each with the reason.
 
 `[[<room>]]` is one mutant: its `function`, the line `before` and `after`, and `why`. `[[kind]]` is a rule for many:
-`function` is a pattern as for file names, and `before` and `after` are regular expressions for the whole line.
+`function` is a pattern as for file names, `before` and `after` are regular expressions for the whole line. What stays of
+the line is a group in the one, and a reference to it in the other.
 """
 
 import re
@@ -29,9 +30,9 @@ class Explanation:
 
     def covers(self, mutant: Mutant) -> bool:
         """Whether it is about this mutant."""
-        if self.room == KIND:
-            lines = (self.before, mutant.before), (self.after, mutant.after)
-            return fnmatchcase(mutant.function, self.function) and all(re.fullmatch(*one, re.DOTALL) for one in lines)
+        if self.room == KIND:  # as one expression, so that `after` can refer to what stays of `before`
+            lines = re.fullmatch(f"{self.before}\n{self.after}", f"{mutant.before}\n{mutant.after}")
+            return lines is not None and fnmatchcase(mutant.function, self.function)
         return (self.function, self.before, self.after) == (mutant.function, mutant.before, mutant.after)
 
 

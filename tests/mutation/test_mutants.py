@@ -78,7 +78,7 @@ why = "nothing is shown"
 MUTANT = Mutant("small.x_within__mutmut_1", "small.within", "return number <= 3", "return number < 3")
 ENTRY = Explanation("room", MUTANT.function, MUTANT.before, MUTANT.after, "it never is 3")
 TEXT = as_entry("room", "survived", MUTANT).replace('""', '"so"')
-KIND = Explanation("kind", "small.*", r".* <= \d", r".* < \d", "it never is the limit")
+KIND = Explanation("kind", "small.*", r"(.*) <= (\d)", r"\1 < \2", "it never is the limit")
 
 
 def tried(root: Path, *wanted: str, tests: str = TESTS, explained: str = EXPLAINED) -> tuple[int, list[str]]:
@@ -142,6 +142,12 @@ def test_an_entry_is_about_its_function_and_lines_wherever_they_stand() -> None:
     for other in ("function", "before", "after"):
         moved = replace(MUTANT, **{other: "another"})
         assert unexplained({moved: "survived"}, [ENTRY, KIND]) == [moved]
+
+
+def test_a_kind_is_about_its_own_change_of_a_line_and_no_other() -> None:
+    for after in ("return None <= 3", "return None < 3", "return number < 4", "return number > 3"):
+        other = replace(MUTANT, after=after)
+        assert unexplained({other: "survived"}, [KIND]) == [other]
 
 
 def test_only_what_is_killed_or_times_out_needs_no_entry_and_nothing_explains_a_trial_that_broke() -> None:
