@@ -1,8 +1,8 @@
 """What `survivors.toml` explains: mutants that no test need kill, each with the reason.
 
 `[[<room>]]` is one mutant: its `function`, the line `before` and `after`, and `why`. `[[kind]]` is a rule for many:
-`function` is a pattern as for file names, `before` and `after` are regular expressions for the whole line. What stays of
-the line is a group in the one, and a reference to it in the other.
+`function` is a pattern as for file names, `before` and `after` are regular expressions for the whole line. What stays
+of a line is a group in the one, and a reference to it in the other.
 """
 
 import re
