@@ -22,9 +22,11 @@ from kit import (
     shown,
 )
 from preaction import ActionGate, ConfigurationError, Verdict
+from preaction._core.case import is_company
 from preaction._core.company import hosts_in
 from preaction._core.facts import Describe
 from preaction.testing import FakeAuthority
+from preaction.wire.models import Subject
 
 ACME = "acme.example"
 
@@ -939,3 +941,13 @@ def test_g13_the_company_subject_of_these_tests_is_the_one_of_the_page() -> None
 )
 def test_g30_the_hosts_in_a_subject_are_its_words_without_punctuation(subject: str, hosts: set[str]) -> None:
     assert hosts_in(subject) == hosts
+
+
+@pytest.mark.parametrize("identity", ["provided", "issued", "derived"])
+@pytest.mark.parametrize("match", ["exact", "case-insensitive"])
+def test_g10_cases_are_companies_where_the_caller_names_them_in_any_capitals_or_no_subject_is_told(
+    identity: str, match: str
+) -> None:
+    subject = Subject.model_validate({"kind": "company", "identity": identity, "match": match})
+    assert is_company(subject) is ((identity, match) == ("provided", "case-insensitive"))
+    assert is_company(None) is True

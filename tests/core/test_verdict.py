@@ -81,6 +81,14 @@ def test_a_denied_one_tells_how_far_it_came() -> None:
     }
 
 
+def test_a_rule_that_never_allows_is_seen_before_the_fields() -> None:
+    gate, authority = helpdesk(rule={"outcomes": ["billing-question"]})
+    decided(gate, authority)
+    states, saw = said(gate.check(SESSION, REPLY, reply()))
+    assert states == ["not reached", "not reached", "not reached", "not reached", "failed", "not reached"]
+    assert saw == {**NOTHING, "fields": SAW["fields"]}
+
+
 def test_what_cannot_be_told_is_null_and_what_is_not_checked_is_empty() -> None:
     gate, authority = helpdesk(rule={"writes": None, "outcomes": ["billing-question"], "output_check": None})
     decided(gate, authority, outcome=None, evidenceFreshUntil=None)

@@ -64,7 +64,7 @@ def deny(
 
 def quote(value: object) -> str:
     """A value or name of the call, escaped to ASCII on one line and cut at 80 characters, so that it can't speak."""
-    shown = _ENCODER.encode(value[:80] if isinstance(value, str) else value).replace("\x7f", "\\u007f")
+    shown = _ENCODER.encode(value[:80] if isinstance(value, str) else value)
     return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
