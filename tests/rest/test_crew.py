@@ -55,9 +55,10 @@ async def test_what_waits_for_a_worker_is_dropped_at_the_close(way: Way, monkeyp
 
 
 class Blocks:
-    """A transport that answers when it is let go, and that no close reaches."""
+    """A transport that answers when it is let go, but for what names `free`, and that no close reaches."""
 
-    def __init__(self) -> None:
+    def __init__(self, free: str = "nothing") -> None:
+        self.free = free
         self.asked = threading.Event()
         self.over = threading.Event()
         self.threads: set[str] = set()
@@ -65,8 +66,20 @@ class Blocks:
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         self.threads.add(threading.current_thread().name)
         self.asked.set()
-        self.over.wait(10)
+        if self.free not in request.url.path:
+            self.over.wait(10)
         return httpx.Response(404)
+
+
+@pytest.mark.parametrize("way", ["thread", "loop"])
+async def test_a_worker_that_is_held_up_is_not_waited_for(way: Way) -> None:
+    transport = Blocks(free="exe_1")
+    async with client(way, "http://127.0.0.1:9", transport=transport) as felspar:
+        began = time.monotonic()
+        answers = await fetch(way, felspar, [VERIFY, Verify("exe_2")], DEADLINE_S)
+        assert time.monotonic() - began < 3 * DEADLINE_S
+    transport.over.set()
+    assert answers == {VERIFY: Unavailable("the authority answered with status 404"), Verify("exe_2"): LATE[VERIFY]}
 
 
 async def test_a_close_waits_for_nobody_and_drops_at_once_what_waits_for_a_worker(
