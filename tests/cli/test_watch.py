@@ -75,23 +75,25 @@ def lines_of(watch: "subprocess.Popen[str]", count: int) -> list[str]:
 
 
 def test_verdicts_of_another_process_are_shown_as_they_come_through_rotation(trail: Path) -> None:
-    with watching(trail) as watch, writing(trail) as check:
+    shown = re.compile(r"2026-11-30T09:00:00Z ✓ allowed  helpdesk__reply  case HC-1201  session [0-9a-f]{8}\n")
+    with watching(trail) as watch:
         assert watch.stderr is not None
         assert watch.stderr.readline() == READY.format(", which isn't there yet")
-        for count in (1, 2, 30, 1):
-            check(count)
-            for line in lines_of(watch, count):
-                assert re.fullmatch(
-                    r"2026-11-30T09:00:00Z ✓ allowed  helpdesk__reply  case HC-1201  session [0-9a-f]{8}\n", line
-                )
+        with writing(trail) as check:
+            for count in (1, 2, 30, 1):
+                check(count)
+                assert all(shown.fullmatch(line) for line in lines_of(watch, count))
         assert ended(watch) == (130, "preaction: 34 allowed, 0 denied\n")
     assert len([*trail.parent.glob("trail.jsonl.0*")]) > 3
 
 
 def test_two_processes_and_their_records_as_json(trail: Path) -> None:
-    with watching(trail, "--json", "--last", "0") as watch, writing(trail) as one, writing(trail) as other:
-        one(20)
-        other(20)
+    with watching(trail, "--json", "--last", "0") as watch:
+        assert watch.stderr is not None
+        assert watch.stderr.readline() == READY.format(", which isn't there yet")
+        with writing(trail) as one, writing(trail) as other:
+            one(20)
+            other(20)
         ids = [json.loads(line)["id"] for line in lines_of(watch, 40)]
     written = [line["record"]["id"] for line in map(json.loads, every_line(trail))]
     assert ids == written
