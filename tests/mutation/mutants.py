@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import ndiff
-from fnmatch import fnmatch
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from mutmut.mutation.file_mutation import mutate_file_contents
@@ -37,13 +37,16 @@ def copied(root: Path, copy: Path) -> None:
             shutil.copy(root / name, copy / name)
 
 
-def mutated(copy: Path, code: Iterable[str]) -> list[Mutant]:
-    """Put the mutants of the files that the patterns `code` name into the copy."""
+def mutated(copy: Path, code: Iterable[str], patterns: Iterable[str]) -> list[Mutant]:
+    """Put the mutants of the files that `code` names into the copy, where `patterns` (see `chosen`) can mean them."""
     found: list[Mutant] = []
+    wanted = list(patterns) or ["*"]
     for path in sorted({path for pattern in code for path in copy.glob(pattern)}):
+        module = ".".join(path.relative_to(copy / "src").with_suffix("").parts).removesuffix(".__init__")
+        if not any(one.startswith(f"{module}.") or "*" in one[: len(module)] for one in wanted):
+            continue
         file = mutate_file_contents(str(path), path.read_text("utf-8"))
         path.write_text(file.code, "utf-8")
-        module = ".".join(path.relative_to(copy / "src").with_suffix("").parts).removesuffix(".__init__")
         found += _read(module, file.code, file.mutant_names)
     return found
 
@@ -51,7 +54,7 @@ def mutated(copy: Path, code: Iterable[str]) -> list[Mutant]:
 def chosen(mutants: Iterable[Mutant], patterns: Iterable[str]) -> list[Mutant]:
     """Those whose function fits a pattern such as `preaction._core.call.*`; all of them where there is no pattern."""
     wanted = list(patterns) or ["*"]
-    return [mutant for mutant in mutants if any(fnmatch(mutant.function, pattern) for pattern in wanted)]
+    return [mutant for mutant in mutants if any(fnmatchcase(mutant.function, pattern) for pattern in wanted)]
 
 
 def _read(module: str, code: str, names: Iterable[str]) -> Iterator[Mutant]:

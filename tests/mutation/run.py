@@ -87,7 +87,7 @@ def _in_room(
     """What became of the room's mutants; or why that can't be told."""
     copy = asked.root / "mutants" / room
     copied(asked.root, copy)
-    mutants = {mutant.name: mutant for mutant in chosen(mutated(copy, entry["code"]), patterns)}
+    mutants = {mutant.name: mutant for mutant in chosen(mutated(copy, entry["code"], patterns), patterns)}
     if not mutants:
         return {}
     answer = copy / "outcomes.json"
