@@ -36,7 +36,7 @@ from preaction._core.trail import Trail
 from preaction._core.verdict import verdict_of
 from preaction.drive import Facts, run
 from preaction.errors import InvalidJSON, RecordMismatch
-from preaction.testing import FakeAuthority
+from preaction.testing import START, FakeAuthority
 
 Scene: TypeAlias = tuple[ActionGate, FakeAuthority, str, dict[str, Any]]
 
@@ -405,6 +405,12 @@ def test_a_place_inside_of_what_is_refused_is_named() -> None:
 )
 def test_rounds_of_another_shape_are_refused(given: object, why: str) -> None:
     assert refused(rounds_from_json, given) == why
+
+
+def test_what_an_answer_holds_besides_is_written_as_json() -> None:
+    given = FakeAuthority().description() | {"facts": {"seen": (1, 2), "at": START}}
+    ((written,),) = rounds_to_json([{Describe("triage-ticket", "2026-11-03.1"): given}])
+    assert written["answer"]["facts"] == {"seen": [1, 2], "at": "2026-11-30T09:00:00Z"}
 
 
 @pytest.mark.parametrize("asked", [Verify("exe_1"), Describe("j", "r"), VerifyOutputCheck("chk_1")])
