@@ -144,6 +144,7 @@ class AuthorityServer:
             self.tls.wrap_socket(accepted, server_side=True) if self.tls else accepted as connection,
         ):
             self._open.append(connection)
+            connection.settimeout(10)  # a client that waits without end is hung up on, and its test fails
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while (asked := _read(connection)) is not None:
                 self.asked.append(asked)
@@ -161,5 +162,7 @@ def _read(connection: socket.socket) -> Asked | None:
     line, *lines = head.split(b"\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (header.partition(b":") for header in lines)}
     while len(body) < int(headers.get(b"content-length", b"0")):
-        body += connection.recv(65_536)
+        if not (more := connection.recv(65_536)):
+            return None
+        body += more
     return Asked(line, headers, body)

@@ -26,8 +26,8 @@ async def test_workers_that_are_all_busy_do_not_make_a_batch_late(way: Way, monk
     monkeypatch.setattr(crew, "_WORKERS", 1)
     silent = threading.Event()
 
-    def hangs(connection: socket.socket, asked: Asked) -> None:
-        silent.wait(5)
+    def hangs(connection: socket.socket, asked: Asked) -> bool:
+        return silent.wait(5)
 
     with AuthorityServer(hangs) as server:
         async with client(way, server.origin) as felspar:

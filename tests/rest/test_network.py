@@ -387,8 +387,8 @@ def test_no_more_connections_are_made_than_may_be_and_a_free_one_is_not_waited_f
     monkeypatch.setattr(network, "_CONNECTIONS", 1)
     silent = threading.Event()
 
-    def hangs(connection: socket.socket, asked: Asked) -> None:
-        silent.wait(5)
+    def hangs(connection: socket.socket, asked: Asked) -> bool:
+        return silent.wait(5)
 
     with AuthorityServer(hangs) as server:
         with Felspar(server.origin, KEY) as felspar:
