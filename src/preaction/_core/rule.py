@@ -99,10 +99,9 @@ def read_rule(tool: str, given: ToolRule | Mapping[str, Any]) -> Rule:
     names = DEFAULT_RECIPIENTS if source.recipients is None else source.recipients
     recipients = tuple(parse_path(name, f"{where}.recipients") for name in names)
     hosts, addresses = _recipients_at(source.recipients_at, f"{where}.recipients_at")
-    for name in source.unchecked:
-        parse_path(name, f"{where}.unchecked")
+    unchecked = [parse_path(name, f"{where}.unchecked") for name in source.unchecked]
     broken = tuple(_problems(source, opened, entity, texts))
-    weak = tuple(_warnings(source, fields, texts, recipients))
+    weak = tuple(_warnings(source, fields, (*texts, *unchecked), recipients))
     return Rule(
         source=source,
         opened=opened,
@@ -174,17 +173,17 @@ def _problems(source: ToolRule, opened: Level, entity: Path | None, texts: tuple
 
 
 def _warnings(
-    source: ToolRule, fields: list[Path], texts: tuple[Path, ...], recipients: tuple[Path, ...]
+    source: ToolRule, fields: list[Path], seen_to: tuple[Path, ...], recipients: tuple[Path, ...]
 ) -> Iterator[Flaw]:
-    checked = {path.steps for path in texts}
-    spared = {path.steps for path in (parse_path(name, "unchecked") for name in source.unchecked)}
+    """`seen_to` are the fields whose text is checked, and those that need no check."""
+    spared = {path.steps for path in seen_to}
     addressing = {path.steps for path in recipients}
     for index, path in enumerate(fields):
         place, names = ("fields", index), [squash(name) for name, _ in path.steps]
         if path.open:
             yield Flaw("open-field", place, f"{path.text!r} lets anything through below it")
         text = source.output_check is not None and names[-1].endswith(LOOK_LIKE_TEXT)
-        if text and path.steps not in checked and path.steps not in spared:
+        if text and path.steps not in spared:
             why = f"the text in {path.text!r} is not checked; check it, or list it in 'unchecked'"
             yield Flaw("text-not-checked", place, why)
         if (names[-1] in LOOK_LIKE_RECIPIENTS or ENVELOPES & {*names}) and path.steps not in addressing:
