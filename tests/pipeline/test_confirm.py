@@ -114,6 +114,12 @@ def test_p07_what_the_person_saw_is_part_of_what_was_confirmed() -> None:
     assert office.acts == []
 
 
+def test_p07_a_text_that_is_no_unicode_is_confirmed_as_any_other() -> None:
+    office = Office(tools={"approve_invoice": {"summary": lambda *given: "inv_900: \ud800"}})
+    office.pipeline.confirmations.approve(asked(office.write(LARGE)).id, by="u_9")
+    assert office.write(LARGE).code == "executed"
+
+
 def test_p07_another_schema_needs_a_new_one() -> None:
     store = MemoryStore()
     office = Office(store=store)

@@ -111,7 +111,7 @@ def test_of_a_session_ids_and_digests_are_stored_and_no_text_no_value_and_no_key
     assert kept.holds(*texts, *secrets) == []
 
 
-def test_a_pipeline_stores_what_is_shown_to_a_person_and_to_the_model_and_nothing_else_of_a_call(kept: Kept) -> None:
+def test_a_pipeline_stores_who_confirmed_and_what_the_model_was_shown_and_nothing_else_of_a_call(kept: Kept) -> None:
     given = {"reason": VALUE}
     tools: dict[str, dict[str, Any]] = {"approve_invoice": {"output_schema": {}}}
     office = Office(store=kept.store, tools=tools)
@@ -120,12 +120,11 @@ def test_a_pipeline_stores_what_is_shown_to_a_person_and_to_the_model_and_nothin
     assert asked.confirmation is not None
     office.pipeline.confirmations.approve(asked.confirmation.id, by="u_8")
     assert kept.holds("u_8") == ["u_8"], "who confirmed it"
-    assert kept.holds("approved: 9000") == ["approved: 9000"], "the person's summary"
     assert kept.holds('"result": {"id": "inv_481", "status": "approved"}'), "what the model was shown"
     assert kept.holds(VALUE, "t_1", "u_7", "req_1", "run_1", "Acme", "approve_invoice", "call_1") == []
     tools["approve_invoice"]["summary"] = None
     assert Office(store=kept.store, tools=tools).write({**LARGE, **given}).code == "needs_confirmation"
-    assert kept.holds(VALUE) == [VALUE], "without a summary of its own, the person is shown all arguments"
+    assert kept.holds("approved: 9000", VALUE) == [], "what a person is shown: the summary, or all arguments"
 
 
 def test_a_lock_stores_a_digest_of_the_action_s_key(kept: Kept) -> None:

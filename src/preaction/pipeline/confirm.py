@@ -4,6 +4,7 @@ A confirmation is bound to the digest of the command and to the text that the pe
 needs a new one. Only trusted code holds this object.
 """
 
+import hashlib
 import json
 import re
 import secrets
@@ -77,18 +78,19 @@ class Confirmations:
 
     def find(self, digest: str, summary: str) -> Asking[Given | Wanted]:
         """The confirmation for this command, if one was given; else the one to give, made if there is none."""
+        shown = hashlib.sha256(json.dumps(summary).encode()).hexdigest()  # the store need not know the text
         pointer = name_of_text("confirm-for", digest)
         known = yield from self._texts.look(pointer)
         held, state = yield from self._read(known)
         expired = False
-        if held is not None and known is not None and state["shown"] == summary and state["digest"] == digest:
+        if held is not None and known is not None and state["shown"] == shown and state["digest"] == digest:
             expires_at = read_time(state["expires_at"])
             expired = state["state"] != "used" and self._clock() >= expires_at
             if state["state"] == "given" and not expired:
                 return Given(known, state["by"], state["at"], held)
             if state["state"] == "waiting" and not expired:
                 return Wanted(Confirmation(known, summary, digest, expires_at), expired=False)
-        return Wanted((yield from self._make(pointer, known, digest, summary)), expired)
+        return Wanted((yield from self._make(pointer, known, digest, shown, summary)), expired)
 
     def use(self, given: Given) -> Asking[bool]:
         """Use a confirmation up; False when somebody else has, or it ran out."""
@@ -97,15 +99,15 @@ class Confirmations:
             return False
         return (yield from self._swap(given.id, given._text, {**state, "state": "used"}))
 
-    def _make(self, pointer: str, known: str | None, digest: str, summary: str) -> Asking[Confirmation]:
+    def _make(self, pointer: str, known: str | None, digest: str, shown: str, summary: str) -> Asking[Confirmation]:
         """A new one. Of two made at once the later is found; the other one leads nowhere, and runs out."""
         made, expires_at = secrets.token_urlsafe(18), self._clock() + self._valid
-        state = {"state": "waiting", "digest": digest, "shown": summary, "expires_at": write_time(expires_at)}
+        state = {"state": "waiting", "digest": digest, "shown": shown, "expires_at": write_time(expires_at)}
         yield from self._swap(made, None, state)
         swapped = yield from self._texts.swap(pointer, known, made, self._valid + _REMEMBERED)
         if not swapped.done and swapped.value is not None:
             held, other = yield from self._read(swapped.value)
-            if held is not None and other["state"] == "waiting" and other["shown"] == summary:
+            if held is not None and other["state"] == "waiting" and other["shown"] == shown:
                 return Confirmation(swapped.value, summary, digest, read_time(other["expires_at"]))
         return Confirmation(made, summary, digest, expires_at)
 
