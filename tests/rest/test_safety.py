@@ -263,7 +263,7 @@ async def test_a_peer_that_does_not_read_is_not_written_to_for_ever() -> None:
         began = time.monotonic()
         with pytest.raises(AuthorityError, match=LATE):
             felspar.decide("triage-ticket", content={"body": "x" * 30_000_000})
-        assert time.monotonic() - began < 5 * DEADLINE_S
+        assert time.monotonic() - began < 20 * DEADLINE_S  # writing 30 MB as JSON takes its own time
 
 
 @every_way
