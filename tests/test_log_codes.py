@@ -10,7 +10,6 @@ from test_architecture import TREES, functions
 LEVELS = {"debug", "info", "warning", "error", "critical", "exception", "log"}
 WITHOUT = {
     "authority": "an authority's own process, whose log is for its operator",
-    "adapters": "they tell of a runtime's or an MCP server's misbehaviour, by words alone",
     "mcp_tools.py": "the authority's tools over MCP, in its process",
 }
 VERDICTS = ("telemetry.py", "_Deciding._log")  # one record per check, with the code of its verdict

@@ -176,7 +176,8 @@ class Bridge(Generic[C]):
 
     def _failed(self, tool: str, error: Exception) -> Go | Stop:
         """A denial, unless the gate only observes: then nothing stops a call (G42)."""
-        log.error("the adapter failed on a call: %s", type(error).__name__)  # never the message
+        told = {"code": "adapter_failed"}
+        log.error("the adapter failed on a call: %s", type(error).__name__, extra=told)  # never the message
         return Stop(FAILED) if self.gate.enforces else Go(tool, None, None, None)
 
     # After ------------------------------------------------------------------------------------------------------------
@@ -188,7 +189,11 @@ class Bridge(Generic[C]):
         try:
             self.gate.record_result(go.session_id, go.tool, None, result, before=partial(self._came, go))
         except Exception as error:  # noqa: BLE001
-            log.error("a result could not be recorded, and its session is denied: %s", type(error).__name__)  # noqa: TRY400
+            log.error(  # noqa: TRY400
+                "a result could not be recorded, and its session is denied: %s",
+                type(error).__name__,
+                extra={"code": "result_not_recorded"},
+            )
             self._results.lost.add(go.session_id)
 
     def _came(self, go: Go, id: str) -> None:

@@ -107,7 +107,11 @@ class _Gating:
             try:
                 self.walk(agent if team is None else team)
             except Exception as error:  # noqa: BLE001 - whatever fails, the run ends
-                log.error("the tools of a run could not be guarded: %s", type(error).__name__)  # noqa: TRY400
+                log.error(  # noqa: TRY400
+                    "the tools of a run could not be guarded: %s",
+                    type(error).__name__,
+                    extra={"code": "adapter_failed"},
+                )
                 if self.bridge.gate.enforces:  # of all exceptions this one ends the run
                     raise InputCheckError(FAILED) from None  # the cause could hold a secret
 

@@ -113,7 +113,11 @@ class _Installer:
                 self.uncovered.add(getattr(handoff, "tool_name", str(handoff)))
         self.uncovered |= {type(one).__name__ for one in getattr(agent, "capabilities", None) or ()}  # a sandbox's
         if agent.tool_use_behavior != "run_llm_again":
-            log.warning("agent %r: tool_use_behavior can make a denial its final output", agent.name)
+            log.warning(
+                "agent %r: tool_use_behavior can make a denial its final output",
+                agent.name,
+                extra={"code": "denial_can_be_output"},
+            )
         _watch_answers(agent)
         return self
 

@@ -177,7 +177,11 @@ def _shadowed(tool: object) -> bool:
     name = tool.get("name") if isinstance(tool, dict) else None
     if name not in TOOLS:
         return False
-    log.warning("the MCP server has a tool %r of its own, which is not offered: the authority's has that name", name)
+    log.warning(
+        "the MCP server has a tool %r of its own, which is not offered: the authority's has that name",
+        name,
+        extra={"code": "mcp_tool_shadowed"},
+    )
     return True
 
 

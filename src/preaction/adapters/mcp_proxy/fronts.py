@@ -162,7 +162,7 @@ async def relay_streams(
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for received in arriving:
                 if isinstance(received, Exception):
-                    log.warning("the client sent a line that is no JSON-RPC message")
+                    log.warning("the client sent a line that is no JSON-RPC message", extra={"code": "mcp_odd_message"})
                 else:
                     await relay.from_client(received.message)
         left = True

@@ -113,7 +113,11 @@ class HttpFront:
         except (FileNotFoundError, PermissionError):
             raise  # no such command: it won't be there later either
         except Exception as error:  # noqa: BLE001
-            log.warning("the MCP server's tools could not be listed yet: %s", type(error).__name__)
+            log.warning(
+                "the MCP server's tools could not be listed yet: %s",
+                type(error).__name__,
+                extra={"code": "mcp_unreachable"},
+            )
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one HTTP request."""
@@ -175,7 +179,11 @@ class HttpFront:
                     offered = Offered(self._gate, self._accept)
                     await relay_streams(bridge, self._upstream, arriving, leaving, self._silence_s, offered=offered)
             except (OSError, ExceptionGroup) as error:
-                log.error("a session with the MCP server failed: %s", type(error).__name__)  # noqa: TRY400
+                log.error(  # noqa: TRY400
+                    "a session with the MCP server failed: %s",
+                    type(error).__name__,
+                    extra={"code": "mcp_session_failed"},
+                )
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._forget(session_id, transport)

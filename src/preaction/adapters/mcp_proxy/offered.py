@@ -64,7 +64,7 @@ class Offered:
             return following
         missing = self._needed - names_so_far
         if missing:
-            log.error("%s", _lacks(missing, names_so_far))
+            log.error("%s", _lacks(missing, names_so_far), extra={"code": "mcp_tool_missing"})
         self.tools, self.missing = names_so_far, missing
         self.settle()
         return None

@@ -169,7 +169,11 @@ class Relay:
         if arguments is not None and not isinstance(arguments, dict):
             return "the arguments of a tools/call are one object"
         if self._bridge.gate.enforces and (doubt := await self._offered.doubt(tool)) is not None:
-            log.error("a call of %r was denied, since it may be a tool that the rules name otherwise", tool)
+            log.error(
+                "a call of %r was denied, since it may be a tool that the rules name otherwise",
+                tool,
+                extra={"code": "mcp_tool_renamed"},
+            )
             return Stop(doubt)
         answer = await self._bridge.aask(tool, {} if arguments is None else arguments, params)
         verdict = answer.verdict if isinstance(answer, Stop) else None
@@ -230,7 +234,7 @@ class Relay:
             return
         waiting = self._waiting.pop(message.id, None) if message.id is not None else None
         if waiting is None or message.id is None:
-            log.warning("the MCP server answered a request that nobody made")
+            log.warning("the MCP server answered a request that nobody made", extra={"code": "mcp_odd_message"})
             return
         message = _finite_answer(message)
         if isinstance(message, JSONRPCResponse):
@@ -290,7 +294,10 @@ class Relay:
             self._rolling = False
             self._offered.settle()
         if self._offered.missing is None:
-            log.error("the MCP server does not list its tools; those that the rules don't name are denied")
+            log.error(
+                "the MCP server does not list its tools; those that the rules don't name are denied",
+                extra={"code": "mcp_unlisted"},
+            )
         if first and self._bridge.gate.enforces and self._offered.refusal is not None:
             await self.ended(self._offered.refusal)
             self._tasks.cancel_scope.cancel()

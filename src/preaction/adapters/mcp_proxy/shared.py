@@ -81,7 +81,10 @@ class Shared:
 
     async def _route(self, server: Connection, message: JSONRPCMessage) -> None:
         if isinstance(message, JSONRPCRequest):
-            log.warning("the MCP server asked something, which this protocol version does not have")
+            log.warning(
+                "the MCP server asked something, which this protocol version does not have",
+                extra={"code": "mcp_odd_message"},
+            )
             return
         if isinstance(message, JSONRPCNotification):
             own = _named(message.params)
@@ -127,7 +130,7 @@ class _Part:
         try:
             self._in.send_nowait(message)
         except anyio.WouldBlock:
-            log.warning("a client reads too slowly, and its connection is ended")
+            log.warning("a client reads too slowly, and its connection is ended", extra={"code": "mcp_client_slow"})
             self.close()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass

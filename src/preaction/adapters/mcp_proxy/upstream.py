@@ -143,7 +143,11 @@ class _Pipes:
                 parts.append(rest)
                 length += len(rest)
                 if length > MAX_LINE:
-                    log.error("the MCP server sent more than %d bytes without an end, and is ended", MAX_LINE)
+                    log.error(
+                        "the MCP server sent more than %d bytes without an end, and is ended",
+                        MAX_LINE,
+                        extra={"code": "mcp_server_ended"},
+                    )
                     return
 
 
@@ -158,7 +162,7 @@ def _parsed(line: bytes) -> JSONRPCMessage | None:
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        log.warning("the MCP server sent a line that is no JSON-RPC message")
+        log.warning("the MCP server sent a line that is no JSON-RPC message", extra={"code": "mcp_odd_message"})
         return None
 
 
@@ -250,7 +254,7 @@ class _Streams:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for received in self.arriving:
                 if isinstance(received, Exception):
-                    log.warning("the MCP server sent what is no JSON-RPC message")
+                    log.warning("the MCP server sent what is no JSON-RPC message", extra={"code": "mcp_odd_message"})
                     continue
                 if isinstance(received.message, JSONRPCResponse):
                     self._learn(received.message.result)
