@@ -1,15 +1,13 @@
-"""Below HTTP: names, addresses, TLS and proxies, all within one deadline; and what a transport may raise."""
+"""Below HTTP: names, addresses, TLS and proxies, connections that are kept, all within one deadline."""
 
 import socket
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import httpcore
-import httpx
 import pytest
 
 from certificates import Certified, certified
@@ -19,7 +17,6 @@ from preaction.rest.budget import Budget
 from preaction.rest.network import DeadlineBackend, DeadlineStream
 from rest.answers import ANSWERS, ASKS, EVERYTHING, KEY, VERIFY
 from rest.authority_server import Asked, AuthorityServer, says, sends
-from rest.ways import Way, fetch
 
 HTTP11 = SimpleNamespace(trailing_data=(b"", False))
 LATE = {VERIFY: Unavailable("the authority did not answer in time")}
@@ -31,14 +28,14 @@ DEADLINE_S = 0.3
 
 
 def resolves_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    monkeypatch.setattr("preaction.rest.network.look_up", lambda host, port: list(addresses))
+    monkeypatch.setattr("preaction.rest.network.look_up", lambda host: list(addresses))
 
 
 def test_a_resolver_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     hung = threading.Event()
     threads: list[threading.Thread] = []
 
-    def look_up(host: str, port: int) -> bool:
+    def look_up(host: str) -> bool:
         threads.append(threading.current_thread())
         return hung.wait(10)
 
@@ -107,6 +104,21 @@ def test_when_no_address_answers_the_last_failure_counts(monkeypatch: pytest.Mon
         backend.connect_tcp("felspar.example", 443, timeout=1.0)
 
 
+def test_no_further_address_is_tried_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Dials):
+        def connect_tcp(self, host: str, port: int, timeout: float, *rest: object) -> httpcore.NetworkStream:
+            time.sleep(timeout + 0.1)
+            return super().connect_tcp(host, port, timeout, *rest)
+
+    resolves_to(monkeypatch, "refuses", "spare")
+    backend = DeadlineBackend()
+    dials = Slow(refuses=httpcore.ConnectError())
+    backend._sockets = dials  # type: ignore[assignment]
+    with Budget(time.monotonic() + 0.1), pytest.raises(httpcore.ConnectTimeout):
+        backend.connect_tcp("felspar.example", 443)
+    assert len(dials.shares) == 1
+
+
 def test_a_connection_that_is_made_while_the_client_closes_is_closed_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     resolves_to(monkeypatch, "answers")
     near, far = socket.socketpair()
@@ -130,8 +142,21 @@ def test_a_wait_is_not_begun_without_time() -> None:
             stream.write(b"x", timeout=5.0)
         with pytest.raises(httpcore.ConnectTimeout):
             DeadlineBackend().connect_tcp("127.0.0.1", 9, timeout=5.0)
+        with pytest.raises(httpcore.ConnectTimeout):
+            stream.start_tls(ssl.create_default_context(), "127.0.0.1", timeout=5.0)
         stream.close()
         stream.close()
+
+
+def test_what_a_connection_knows_of_itself_is_told_and_a_spoilt_one_is_not_used_again() -> None:
+    class Knows(httpcore.NetworkStream):
+        def get_extra_info(self, info: str) -> Any:
+            return f"the {info}"
+
+    stream = DeadlineStream(Knows(), DeadlineBackend())
+    assert (stream.get_extra_info("socket"), stream.get_extra_info("is_readable")) == ("the socket", "the is_readable")
+    stream.spoilt = True
+    assert (stream.get_extra_info("socket"), stream.get_extra_info("is_readable")) == ("the socket", True)
 
 
 class Carries(httpcore.NetworkStream):
@@ -255,107 +280,6 @@ def test_a_proxy_that_refuses_is_no_answer(tls: tuple[ssl.SSLContext, ssl.SSLCon
         felspar = Felspar("https://127.0.0.1:9", KEY, ssl_context=tls[1], proxy=proxy.origin)
         [answer] = felspar.fetch([VERIFY], 5.0).values()
     assert answer == Unavailable("no whole answer came from the authority")
-
-
-# What a transport may do ----------------------------------------------------------------------------------------------
-
-
-class Raises:
-    """A transport that raises this."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-        self.asked = 0
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked += 1
-        raise self.error
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.asked += 1
-        raise self.error
-
-
-@pytest.mark.parametrize("way", ["thread", "loop", "transport of the loop"])
-@pytest.mark.parametrize(
-    ("error", "answers", "asked"),
-    [
-        (httpx.ReadTimeout(KEY), LATE, 1),
-        (httpx.PoolTimeout(KEY), LATE, 1),
-        (TimeoutError(KEY), LATE, 1),
-        (httpx.ConnectError(KEY), UNREACHED, 2),
-        (httpx.ReadError(KEY), UNREACHED, 2),
-        (httpx.WriteError(KEY), UNREACHED, 2),
-        (httpx.RemoteProtocolError("Server disconnected without sending a response."), UNREACHED, 2),
-        (ConnectionResetError(KEY), UNREACHED, 2),
-        (httpx.RemoteProtocolError(KEY), {VERIFY: Unavailable("no whole answer came from the authority")}, 1),
-        (httpx.ProxyError(KEY), UNREACHED, 1),
-        (httpx.UnsupportedProtocol(KEY), UNREACHED, 1),
-        (StopIteration(KEY), UNREACHED, 1),
-        (ValueError(KEY), UNREACHED, 1),
-        (ZeroDivisionError(), UNREACHED, 1),
-    ],
-)
-async def test_whatever_a_transport_raises_is_a_failed_exchange(
-    way: Way, error: Exception, answers: Any, asked: int
-) -> None:
-    transport = Raises(error)
-    options: dict[str, Any] = {"async_transport" if way == "transport of the loop" else "transport": transport}
-    async with Felspar("https://felspar.example", KEY, **options) as felspar:
-        assert await fetch(way, felspar, [VERIFY]) == answers
-    assert transport.asked == asked
-
-
-def test_a_transport_that_answers_oddly_is_a_failed_exchange() -> None:
-    class Odd:
-        def handle_request(self, request: httpx.Request) -> Any:
-            return None
-
-    with Felspar("https://felspar.example", KEY, transport=Odd()) as felspar:
-        assert felspar.fetch([VERIFY], 5.0) == UNREACHED
-
-
-def test_a_transport_may_break_in_the_body() -> None:
-    class Breaks(httpx.SyncByteStream):
-        def __iter__(self) -> Iterator[bytes]:
-            yield b"{"
-            raise httpx.ReadError("gone")
-
-    transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Breaks()))
-    with Felspar("https://felspar.example", KEY, transport=transport) as felspar:
-        assert felspar.fetch([VERIFY], 5.0) == {VERIFY: Unavailable("no whole answer came from the authority")}
-
-
-async def test_a_transport_of_the_loop_may_be_slow_without_end() -> None:
-    class Slow(httpx.AsyncByteStream):
-        async def __aiter__(self) -> AsyncIterator[bytes]:
-            while True:
-                yield b" "
-                time.sleep(0.01)  # noqa: ASYNC251 - a transport that holds the loop up is what is tested
-
-    transport = httpx.MockTransport(lambda request: httpx.Response(200, stream=Slow()))
-    async with Felspar("https://felspar.example", KEY, async_transport=transport) as felspar:
-        assert await felspar.afetch([VERIFY], DEADLINE_S) == LATE
-
-
-def test_a_request_through_a_transport_is_the_same_request() -> None:
-    seen: list[httpx.Request] = []
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        seen.append(request)
-        return httpx.Response(200, json=EVERYTHING)
-
-    with AuthorityServer(says(EVERYTHING)) as server:
-        with Felspar(server.origin, KEY) as ours:
-            ours.fetch(ASKS, 5.0)
-        with Felspar(server.origin, KEY, transport=httpx.MockTransport(handler)) as injected:
-            assert injected.fetch(ASKS, 5.0) == ANSWERS
-    [request], [asked] = seen, server.asked
-    assert {name.lower(): value for name, value in request.headers.raw} == asked.headers
-    assert (request.url.raw_path, request.content) == (asked.target, asked.body)
-    waits = request.extensions["timeout"]
-    assert waits.keys() == {"connect", "read", "write", "pool"}
-    assert all(4 < seconds <= 5 for seconds in waits.values())
 
 
 # Connections ----------------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ class DeadlineBackend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         """Connect to the first address of `host` that answers; each gets an equal share of the time left."""
-        addresses = _resolve(host, port, _left(httpcore.ConnectTimeout))
+        addresses = _resolve(host, _left(httpcore.ConnectTimeout))
         error: Exception = httpcore.ConnectError("the name has no address")
         for place, address in enumerate(addresses):
             share = _left(httpcore.ConnectTimeout) / (len(addresses) - place)
@@ -191,19 +191,19 @@ def _left(late: type[Exception]) -> float:
     raise late
 
 
-def look_up(host: str, port: int) -> Sequence[str]:
+def look_up(host: str) -> Sequence[str]:
     """The addresses of a host, as the system's resolver has them, in its order."""
-    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    infos = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(info[4][0]) for info in infos))
 
 
-def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:
+def _resolve(host: str, seconds: float) -> Sequence[str]:
     """`look_up`, in a thread that is left behind when it is late: a resolver knows no time-out."""
     found: SimpleQueue[Sequence[str] | OSError] = SimpleQueue()
 
     def look() -> None:
         try:
-            found.put(look_up(host, port))
+            found.put(look_up(host))
         except OSError as error:
             found.put(error)
 
