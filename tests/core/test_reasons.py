@@ -234,11 +234,16 @@ SCENARIOS: dict[str, Callable[[], Verdict]] = {
     "too deep": lambda: open_call(options=DEEP),
     "a lone surrogate": lambda: open_call(to="\ud800"),
     "a name that is no string": lambda: open_call(options={1: 2}),
+    "a name that is no string, at the top": lambda: helpdesk()[0].check(SESSION, REPLY, {1: 2}),  # type: ignore[dict-item]
+    "not finite, in a name with an X": lambda: open_call(Xmas=math.nan),
     "a name twice": lambda: open_call(options=Twice()),
     "a name twice, folded": lambda: open_call(options={"x": [{"a": 1, "A": 2}]}),
     "too large": lambda: open_call(to="x" * MAX_BYTES),
     "too many": lambda: open_call(to=[1] * MAX_BYTES),
-    # fields
+    # rules and fields
+    "a rule that never allows": lambda: called(ready(rule={"outcomes": ["x"], "output_check": {"fields": ["note"]}})),
+    "a look-alike tool": lambda: ready()[0].check(SESSION, "Helpdesk-Reply", reply()),
+    "a tool without a rule": lambda: ready(unlisted="deny")[0].check(SESSION, "shell", reply()),
     "a field below": lambda: called(ready(rule={"fields": ["ticketId", "body", "o.a"]}), o={"b": 1}),
     "a field of an item": lambda: called(ready(rule={"fields": ["ticketId", "body", "o[].a"]}), o=[{"a": 1}, {"b": 1}]),
     "an object": lambda: called(ready(), body={"x": 1}),
@@ -326,5 +331,5 @@ def test_every_scenario_has_its_reason() -> None:
 def test_g35_a_reason_says_what_is_wrong_and_what_to_change_word_for_word(name: str) -> None:
     verdict = SCENARIOS[name]()
     wanted = REASONS[name]
-    assert (verdict.code, verdict.failed) == (wanted["code"], wanted["failed"])
+    assert (verdict.code, verdict.failed) == (wanted["code"], wanted.get("failed"))
     assert denial_text(verdict) == f"Denied, nothing was done: {wanted['text']}"

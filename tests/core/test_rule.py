@@ -147,7 +147,7 @@ def test_g44_what_makes_a_rule_weaker_than_it_looks_is_told(name: str) -> None:
 REFUSED: dict[str, tuple[Any, str]] = {
     "no mapping": (7, "tools.reply: a rule is a ToolRule or a mapping with strings as keys"),
     "names that are no strings": ({1: 2}, "tools.reply: a rule is a ToolRule or a mapping with strings as keys"),
-    "an unknown key": ({**PLAIN, "x": 1}, "tools.reply.x: unknown key"),
+    "an unknown key": ({**PLAIN, "Xx": 1}, "tools.reply.Xx: unknown key"),
     "two mistakes": (
         {"writes": 7, "fields": ["a", ""]},
         "tools.reply.writes: Input should be a valid string; fields[1]: String should have at least 1 character",

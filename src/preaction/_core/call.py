@@ -86,8 +86,8 @@ def plain(value: Any, depth: int = 1, room: list[int] | None = None) -> Any:
         return _string(value)
     if value is None or kind is bool:
         return value
-    if isinstance(value, int):  # an IntEnum, say, becomes its plain number
-        value = value if kind is int else int.__add__(value, 0)
+    if isinstance(value, int):
+        value = int.__add__(value, 0)  # an IntEnum, say, becomes its plain number
         if value.bit_length() > MAX_BITS:
             raise Malformed("malformed_call", "a number is too long to be written out")
         return value
@@ -105,7 +105,7 @@ def plain(value: Any, depth: int = 1, room: list[int] | None = None) -> Any:
 
 
 def _string(value: str) -> str:
-    value = value if type(value) is str else str.__str__(value)  # before anything that a subclass could answer
+    value = str.__str__(value)  # before anything that a subclass could answer
     if not value.isascii():
         try:
             value.encode()

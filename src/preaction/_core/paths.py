@@ -36,8 +36,7 @@ class Path:
         (first, each), *rest = self.steps
         if first not in call.folded:
             return ()
-        value = call.folded[first]
-        return (value,) if not rest and not each else _inside(value, each, tuple(rest))
+        return _inside(call.folded[first], each, tuple(rest))
 
     def value(self, call: Call) -> Any:
         """The value at a single path, or `MISSING`."""

@@ -74,5 +74,5 @@ def _explained(error: ValidationError) -> str:
     for one in error.errors(include_url=False, include_context=False, include_input=False):
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in one["loc"]).lstrip(".")
         what = "unknown key" if one["type"] == "extra_forbidden" else one["msg"]
-        lines.append(f"{place}: {what}" if place else what)
+        lines.append(f"{place}: {what}")
     return "; ".join(lines)
