@@ -14,7 +14,7 @@ def read(value: Any) -> Call | Denied:
     return read_call("chat-7", "reply", {"x": value})
 
 
-@pytest.mark.parametrize("item", ["\x01", {"\x01": 1}, 10**300], ids=ascii)
+@pytest.mark.parametrize("item", ["\x01", True, False, {"\x01": "\x01"}, 10**300], ids=ascii)
 def test_g01_what_takes_most_room_is_measured_as_it_is_written(item: Any) -> None:
     each = len(json.dumps(item)) + 2
     many = [item] * ((MAX_BYTES - len('{"x": []}') + 2) // each)

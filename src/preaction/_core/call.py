@@ -69,7 +69,7 @@ def _size_bound(value: Any) -> int:
         return 4 + sum(6 * len(name) + 8 + _size_bound(item) for name, item in value.items())
     if isinstance(value, list):
         return 4 + sum(map(_size_bound, value), 2 * len(value))
-    return 32 if not isinstance(value, int) else 4 + value.bit_length()
+    return 32 if not isinstance(value, int) else 5 + value.bit_length()  # `false` is an integer of no bits
 
 
 def _malformed(why: str, code: Code = "malformed_call") -> Denied:

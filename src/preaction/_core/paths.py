@@ -45,7 +45,7 @@ class Path:
     def blocked(self, call: Call) -> bool:
         """Whether something else than null stands on the way where this path needs an object or a list."""
         (first, each), *rest = self.steps
-        return len(self.steps) > 1 and _blocked(call.folded.get(first), each, tuple(rest))
+        return _blocked(call.folded.get(first), each, tuple(rest))
 
 
 MISSING: Final = object()
