@@ -1,14 +1,17 @@
 """What is read of a response, and what an exception of a transport means, without a transport."""
 
+import asyncio
 import ssl
 import time
+from threading import Event
+from typing import Any
 
 import httpx
 import pytest
 
 from preaction.rest.budget import Budget
-from preaction.rest.exchange import ENCODED, MISLABELLED, TIMED_OUT, Failure
-from preaction.rest.send import Intake, Reply, failure_of
+from preaction.rest.exchange import CLOSED, ENCODED, MISLABELLED, TIMED_OUT, Failure, Request
+from preaction.rest.send import AsyncSender, Intake, Reply, Sender, failure_of
 
 
 def intake(status: int, *headers: tuple[bytes, bytes], seconds: float = 60.0) -> Intake:
@@ -57,6 +60,58 @@ def test_g21_what_comes_too_late_is_not_waited_for_and_leaves_a_refusal_one() ->
         taking = intake(status, seconds=0)
         assert not taking.take(b"{}")
         assert taking.outcome() == outcome
+
+
+class Breaks:
+    """A link that breaks, perhaps because its client is closed meanwhile."""
+
+    def __init__(self, closes: Event | None = None) -> None:
+        self.closes = closes
+        self.seconds: list[float] = []
+
+    def open(self, request: Request, seconds: float) -> Any:
+        self.seconds.append(seconds)
+        if self.closes is not None:
+            self.closes.set()
+        raise ValueError
+
+
+def sent(way: str, link: Breaks, closed: Event, seconds: float) -> Any:
+    request, ends = Request("list_jobs", "GET", "/v0/jobs"), time.monotonic() + seconds
+    if way == "thread":
+        return Sender(link, closed).send(request, ends)
+    return asyncio.run(AsyncSender(link, closed).send(request, ends))
+
+
+every_way = pytest.mark.parametrize("way", ["thread", "loop"])
+
+
+@every_way
+@pytest.mark.parametrize(
+    ("is_closed", "seconds", "failure"), [(True, 60, CLOSED), (True, 0, CLOSED), (False, 0, TIMED_OUT)]
+)
+def test_g21_nothing_is_sent_by_a_closed_client_or_without_time(
+    way: str, is_closed: bool, seconds: float, failure: Failure
+) -> None:
+    link, closed = Breaks(), Event()
+    if is_closed:
+        closed.set()
+    assert sent(way, link, closed, seconds) is failure
+    assert link.seconds == []
+
+
+@every_way
+def test_what_breaks_while_the_client_closes_is_its_close(way: str) -> None:
+    closed = Event()
+    assert sent(way, Breaks(closed), closed, 60) is CLOSED
+
+
+@every_way
+def test_a_link_is_told_the_seconds_that_are_left(way: str) -> None:
+    link = Breaks()
+    assert sent(way, link, Event(), 60) == Failure("connection", "the authority could not be reached")
+    [seconds] = link.seconds
+    assert 50 < seconds <= 60
 
 
 UNTRUSTED = Failure("connection", "the certificate of the authority is not trusted")
