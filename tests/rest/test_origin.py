@@ -202,6 +202,7 @@ PROXY_FORM = "proxy: needs the form http://host:port or http://user:password@hos
         ("http://proxy.example//", PROXY_FORM),
         ("http://a b:c@proxy.example", PROXY_FORM),
         ("http://proxy.example?x", PROXY_FORM),
+        ("http://proxy_1.example", PROXY_FORM),
         (5, PROXY_FORM),
         ("http://proxy.example:0", "proxy: the port is not between 1 and 65535"),
         ("http://proxy.example:65536", "proxy: the port is not between 1 and 65535"),
