@@ -65,7 +65,7 @@ def test_the_headers_of_a_request_in_the_order_in_which_they_travel() -> None:
 
 
 @pytest.mark.parametrize("way", ["thread", "transport of the loop"])
-@pytest.mark.parametrize(("options", "seconds"), [({}, 5.0), ({"deadline_s": 0.5}, 0.5), ({"deadline_s": 60}, 60.0)])
+@pytest.mark.parametrize(("options", "seconds"), [({}, 5.0), ({"deadline_s": 0.9}, 0.9), ({"deadline_s": 60}, 60.0)])
 def test_a_method_has_the_seconds_of_its_client(way: Way, options: Any, seconds: float) -> None:
     told: list[dict[str, float]] = []
 
@@ -82,7 +82,7 @@ def test_a_method_has_the_seconds_of_its_client(way: Way, options: Any, seconds:
             asyncio.run(felspar.awarm())
     [waits] = told
     assert waits.keys() == {"connect", "read", "write", "pool"}
-    assert all(seconds - 0.4 < wait <= seconds for wait in waits.values())
+    assert all(seconds / 2 < wait <= seconds for wait in waits.values())
 
 
 def test_a_client_is_made_of_a_mapping_with_exactly_two_names() -> None:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from preaction.errors import ConfigurationError
 
+# ASCII: the long s and the Kelvin sign are letters of either case otherwise
 _ORIGIN = re.compile(r"(https?)://(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?/?", re.I | re.A)
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
