@@ -24,11 +24,10 @@ from mutmut.state import state
 
 Outcome = Literal["killed", "survived", "timeout", "no tests", "broken"]
 
-SLOWER = 10
-"""A mutant times out after so many times the processor's seconds that its tests take, and `LEAST_S`."""
-LEAST_S = 2
+SLOWER, LEAST_S = 10, 2
+"""A mutant times out when a test takes `SLOWER` times the processor's seconds that it takes as it is, and `LEAST_S`."""
 WAITS_S = 120
-"""One that waits takes none: it times out after so many seconds by the clock."""
+"""One that waits takes none: it times out after these seconds by the clock, and `SLOWER` times what all tests take."""
 MEMORY = 4 << 30
 REMEMBERED = 30
 """How many of the tests that noticed a mutant are tried first on the next."""
