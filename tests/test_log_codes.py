@@ -86,3 +86,13 @@ def test_the_rooms_without_codes_are_there_and_log() -> None:
     for room in WITHOUT:
         texts = [ast.unparse(tree) for module, tree in TREES.items() if module.split("/")[0] == room]
         assert any("logging.getLogger" in text for text in texts), room
+
+
+def test_no_log_record_has_a_trace_whose_values_may_be_secret() -> None:
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=level), keywords=given):
+                    if re.fullmatch(r"_?log(ger|ging)?", name, re.IGNORECASE):
+                        traced = level == "exception" or {"exc_info", "stack_info"} & {each.arg for each in given}
+                        assert not traced, f"{module}:{node.lineno}: log the type of the error alone"

@@ -189,7 +189,7 @@ class ActionGate:
             one.judgement = GATE_ERROR
             # The type only: a message or a trace could hold a text of the call, or a secret.
             told = {"tool": tool_name(one.tool), "code": GATE_ERROR.code}
-            log.error("the gate failed and denied the call: %s", type(error).__name__, extra=told)  # noqa: TRY400
+            log.error("the gate failed and denied the call: %s", type(error).__name__, extra=told)
 
     def _conclude(self, one: _Check) -> Verdict:
         """The verdict, once `on_verdict` and the audit took it: if one fails on an allow, no record, so no act (G40).

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,8 +51,8 @@ def environment(folder: Path) -> dict[str, str]:
 def terminal(command: list[str], folder: Path) -> Iterator[int]:
     """A shell in a terminal of its own."""
     ours, theirs = pty.openpty()
-    files = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    with subprocess.Popen(command, cwd=folder, env=environment(folder), start_new_session=True, **files) as shell:  # type: ignore[call-overload]
+    files: dict[str, Any] = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with subprocess.Popen(command, cwd=folder, env=environment(folder), start_new_session=True, **files) as shell:
         os.close(theirs)
         try:
             yield ours

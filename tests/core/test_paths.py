@@ -1,11 +1,12 @@
 """G6a: where a dotted path leads in a call, and what a rule opens by it."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from preaction._core.call import Call, read_call
-from preaction._core.paths import MISSING, Level, Opened, open_path, opens, parse_path
+from preaction._core.paths import MISSING, Leaf, Level, Opened, open_path, opens, parse_path
 
 
 def call(**arguments: Any) -> Call:
@@ -76,16 +77,16 @@ def test_a_path_is_blocked_by_what_is_no_object_or_list_on_the_way(path: str, va
     assert parse_path(path, "here").blocked(call(z=value)) is False
 
 
-def opened(**paths: Any) -> Level:
+def opened(paths: Mapping[Leaf, Sequence[str]]) -> Level:
     level: Level = {}
     for leaf, texts in paths.items():
         for text in texts:
-            open_path(level, parse_path(text, "here"), leaf)  # type: ignore[arg-type]
+            open_path(level, parse_path(text, "here"), leaf)
     return level
 
 
 def test_what_paths_open_together() -> None:
-    assert opened(plain=["a", "o.x", "o.y", "l[].x", "l[].y", "o.*"], null=["n", "o.x"]) == {
+    assert opened({"plain": ["a", "o.x", "o.y", "l[].x", "l[].y", "o.*"], "null": ["n", "o.x"]}) == {
         "a": Opened("plain"),
         "o": Opened("any", {"x": Opened("null"), "y": Opened("plain")}),
         "l": Opened(items={"x": Opened("plain"), "y": Opened("plain")}),
@@ -97,8 +98,8 @@ def test_what_paths_open_together() -> None:
     ("first", "then", "leaf"),
     [("plain", "any", "any"), ("any", "plain", "any"), ("null", "any", "null"), ("plain", "null", "null")],
 )
-def test_the_strongest_word_on_a_field_stands(first: str, then: str, leaf: str) -> None:
-    assert opened(**{first: ["a"], then: ["A"]}) == {"a": Opened(leaf)}  # type: ignore[arg-type]
+def test_the_strongest_word_on_a_field_stands(first: Leaf, then: Leaf, leaf: Leaf) -> None:
+    assert opened({first: ["a"], then: ["A"]}) == {"a": Opened(leaf)}
 
 
 @pytest.mark.parametrize(
@@ -115,5 +116,5 @@ def test_the_strongest_word_on_a_field_stands(first: str, then: str, leaf: str) 
     ],
 )
 def test_a_path_may_hold_a_value_where_a_rule_opens_it_for_one(path: str, is_open: bool) -> None:
-    level = opened(plain=["a", "o.x", "p.*", "l[].x"], null=["n"])
+    level = opened({"plain": ["a", "o.x", "p.*", "l[].x"], "null": ["n"]})
     assert opens(level, parse_path(path, "here")) is is_open

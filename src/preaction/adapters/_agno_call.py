@@ -57,7 +57,7 @@ class Call:
             if opaque and function and any(bridge.gate.is_gated(name) for name in self.names):
                 self.fill(function.parameters)
         except Exception as error:  # noqa: BLE001
-            log.error("a call could not be read: %s", type(error).__name__, extra={"code": "adapter_failed"})  # noqa: TRY400
+            log.error("a call could not be read: %s", type(error).__name__, extra={"code": "adapter_failed"})
             self.plain = self.bound = None
 
     def read(self, signature: inspect.Signature, sent: Mapping[str, Any]) -> None:

@@ -189,7 +189,7 @@ class Bridge(Generic[C]):
         try:
             self.gate.record_result(go.session_id, go.tool, None, result, before=partial(self._came, go))
         except Exception as error:  # noqa: BLE001
-            log.error(  # noqa: TRY400
+            log.error(
                 "a result could not be recorded, and its session is denied: %s",
                 type(error).__name__,
                 extra={"code": "result_not_recorded"},

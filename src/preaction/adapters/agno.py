@@ -107,7 +107,7 @@ class _Gating:
             try:
                 self.walk(agent if team is None else team)
             except Exception as error:  # noqa: BLE001 - whatever fails, the run ends
-                log.error(  # noqa: TRY400
+                log.error(
                     "the tools of a run could not be guarded: %s",
                     type(error).__name__,
                     extra={"code": "adapter_failed"},

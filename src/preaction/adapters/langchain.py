@@ -237,7 +237,7 @@ class PreactionMiddleware(AgentMiddleware):  # type: ignore[misc]
             call = _Call(asked["id"], asked["name"], sent, _turn_of(request))
             guarded = request.override(tool=self._guard(request.tool))
         except Exception as error:  # noqa: BLE001
-            log.error(  # noqa: TRY400
+            log.error(
                 "the adapter failed and denied the call: %s", type(error).__name__, extra={"code": "adapter_failed"}
             )
             yield _told(asked["id"], asked["name"], FAILED)

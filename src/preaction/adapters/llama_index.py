@@ -104,7 +104,7 @@ class _Guarded:
         try:
             run = await _run_of(context)
         except Exception as error:  # noqa: BLE001
-            log.error(  # noqa: TRY400
+            log.error(
                 "the adapter failed and denied the call: %s", type(error).__name__, extra={"code": "adapter_failed"}
             )
             return self.denied(Stop(FAILED), kwargs)

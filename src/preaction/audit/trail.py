@@ -67,7 +67,7 @@ class AuditTrail:
             if self._required:
                 raise
             told = {"code": "audit_lost"}
-            log.error("a record of the gate's audit is lost: %s", type(error).__name__, extra=told)  # noqa: TRY400 - no values
+            log.error("a record of the gate's audit is lost: %s", type(error).__name__, extra=told)
 
 
 def _hand_over(sink: Sink, record: dict[str, Any]) -> None:

@@ -122,4 +122,4 @@ def tell(work: Work, parts: Parts, where: str, raw: object) -> None:
         parts.diagnostics({"id": work.id, "request_id": work.context.request_id, "where": where, "raw": raw})
     except Exception as error:  # noqa: BLE001 - a channel of the user's own that is down stops no call
         told = {"code": "diagnostics_failed", "part": where, "id": work.id}
-        log.error("the pipeline's diagnostics failed: %s", type(error).__name__, extra=told)  # noqa: TRY400 - no values
+        log.error("the pipeline's diagnostics failed: %s", type(error).__name__, extra=told)

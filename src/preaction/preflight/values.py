@@ -44,7 +44,7 @@ def frozen(read: Callable[[], object], where: str, *, deepest: int = MAX_DEPTH) 
         return Unusable(f"{where}: {why}" + (f" (in {quote(place)})" if place else ""))
     except Exception as error:  # noqa: BLE001 - an object of somebody else's may do anything when it is read
         told = {"code": "value_unreadable"}
-        log.error("preflight: %s could not be read: %s", quote(where), type(error).__name__, extra=told)  # noqa: TRY400 - no values
+        log.error("preflight: %s could not be read: %s", quote(where), type(error).__name__, extra=told)
         return Unusable(f"{where}: it could not be read")
 
 

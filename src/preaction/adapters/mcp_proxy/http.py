@@ -179,7 +179,7 @@ class HttpFront:
                     offered = Offered(self._gate, self._accept)
                     await relay_streams(bridge, self._upstream, arriving, leaving, self._silence_s, offered=offered)
             except (OSError, ExceptionGroup) as error:
-                log.error(  # noqa: TRY400
+                log.error(
                     "a session with the MCP server failed: %s",
                     type(error).__name__,
                     extra={"code": "mcp_session_failed"},
