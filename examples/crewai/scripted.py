@@ -6,6 +6,9 @@ import os
 os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")
 
 from crewai import BaseLLM
+from crewai.events.utils.console_formatter import set_suppress_console_output
+
+set_suppress_console_output(True)  # its panels come from another thread, and would break into the example's lines
 
 BODY = "Hello, line 3 is the service fee."
 REPLY = ("reply", {"ticket_id": "HC-1201", "body": BODY})

@@ -27,6 +27,9 @@ def canned_server(desk: Desk, ran: Path) -> dict[str, Any]:
     return {"command": sys.executable, "args": [str(Path(__file__).with_name("canned_desk.py"))], "env": environment}
 
 
+OF_AN_EXAMPLE = re.compile(r"sent on HC-1201: |(first )?told: |(reply|decide|check_output): ")
+
+
 def run_example(runtime: str) -> str:
     """What an example prints, with a script in place of the model."""
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
@@ -36,6 +39,8 @@ def run_example(runtime: str) -> str:
         env=environment, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
+    # What a runtime prints itself may come from another of its threads and break into a line: an example silences it
+    assert [line for line in ran.stdout.splitlines() if not OF_AN_EXAMPLE.match(line)] == []
     return ran.stdout
 
 
