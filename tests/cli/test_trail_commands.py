@@ -15,6 +15,7 @@ from audit.test_trail import audited
 from core.test_record import SCENES
 from docs.pages import BIN, ROOT
 from kit import REPLY, SESSION, decided, helpdesk, reply
+from preaction.audit.parts import parts_of
 from preaction.cli.app import app
 from preaction.cli.verdict_words import verdict_json
 from preaction.pipeline import JsonlAudit
@@ -38,6 +39,51 @@ def trail_of(path: Path, *names: str, **options: Any) -> list[dict[str, Any]]:
 @pytest.fixture
 def trail(tmp_path: Path) -> Path:
     return tmp_path / "trail.jsonl"
+
+
+def rotated_of(path: Path, *names: str, parts: int) -> list[dict[str, Any]]:
+    """A log with the records of these scenes, of which each of the first `parts` has become a part of its own."""
+    written = [audited(SCENES[name](), keep=["to"])[1] for name in names]
+    for place, record in enumerate(written):
+        JsonlAudit(path, durable=False, max_bytes=1 if place <= parts else None)(record)
+    assert len(parts_of(path)) == parts
+    return written
+
+
+# ---------------------------------------------------------------- the parts of a log
+
+
+def test_each_command_reads_a_log_with_its_earlier_parts(trail: Path, rules: Path) -> None:
+    first, *_, last = rotated_of(trail, "stale", "allowed", "output_check_missing", "allowed", parts=2)
+    assert len(trail.read_bytes().splitlines()) == 2
+    assert json.loads(command("explain", trail, "--json")[1])["record"]["id"] == last["id"]
+    code, out, err = command("explain", trail, "--json", "--id", first["id"])
+    assert (code, err, json.loads(out)["record"]["id"]) == (0, "", first["id"])
+    assert command("replay", trail)[:2] == (0, "4 gave the same verdict again\n")
+    assert "4 calls judged by next.json" in command("backtest", trail, "--rules", rules)[1]
+    page = trail.with_name("report.html")
+    assert command("report", trail, "-o", page)[1] == "report.html: 4 calls, 2 denied\n"
+    # A pattern of the shell names the parts as well: none is counted twice
+    pattern = sorted(each for each in trail.parent.iterdir() if each.name.startswith(trail.name))
+    assert len(pattern) == 4, "the log, its two parts, and its lock"
+    assert command("report", *pattern, trail, "-o", page)[1] == "report.html: 4 calls, 2 denied\n"
+
+
+def test_a_part_alone_and_the_parts_of_a_log_without_its_newest_file_can_be_read(trail: Path) -> None:
+    rotated_of(trail, "stale", "allowed", "output_check_missing", parts=2)
+    assert command("replay", parts_of(trail)[1])[:2] == (0, "1 gave the same verdict again\n")
+    trail.unlink()
+    assert command("replay", trail)[:2] == (0, "2 gave the same verdict again\n")
+
+
+def test_what_is_no_record_in_a_part_is_named_by_the_part_and_its_line(trail: Path) -> None:
+    rotated_of(trail, "stale", "allowed", parts=1)
+    (part,) = parts_of(trail)
+    part.write_bytes(part.read_bytes() + b"{\n")
+    for name in ("explain", "replay"):
+        code, out, err = command(name, trail)
+        assert (code, out) == (2, "")
+        assert f"{part.name}:2: not strict JSON" in err
 
 
 # ---------------------------------------------------------------- explain

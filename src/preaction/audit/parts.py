@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from errno import ENOENT
 from pathlib import Path
@@ -28,10 +28,29 @@ def number_of(part: Path) -> int:
     return int(part.suffix[1:])
 
 
+def logs_of(paths: Sequence[Path]) -> list[Path]:
+    """Each of these files once, without those that are read as a part of another one."""
+    given = {path.absolute() for path in paths}
+    return [
+        path
+        for path in dict.fromkeys(paths)
+        if not (_PART.fullmatch(path.suffix) and path.absolute().with_suffix("") in given)
+    ]
+
+
 def standing(path: Path) -> Iterator[Stands]:
     """What stands in a log at this moment, oldest first, also while processes write it.
 
     `OSError` for a log that isn't there or can't be read, and for one whose parts are removed meanwhile.
+    """
+    for name, file in files_of(path):
+        yield from _lines(file, name, newest=name == path.name)
+
+
+def files_of(path: Path) -> Iterator[tuple[str, BinaryIO]]:
+    """The name and the open file of each part of a log, oldest first, and then of the newest; `OSError` as above.
+
+    Each is closed when the next one is asked for.
     """
     with ExitStack() as stack:
         newest: BinaryIO | None = None
@@ -44,9 +63,9 @@ def standing(path: Path) -> Iterator[Stands]:
             with part.open("rb") as file:
                 if newest is not None and os.path.sameopenfile(file.fileno(), newest.fileno()):
                     newest = None
-                yield from _lines(file, part.name, newest=False)
+                yield part.name, file
         if newest is not None:
-            yield from _lines(newest, path.name, newest=True)
+            yield path.name, newest
 
 
 def _lines(file: BinaryIO, name: str, *, newest: bool) -> Iterator[Stands]:

@@ -1,4 +1,4 @@
-"""Records of the gate's audit as they stand in a file: a line each, bare or in a chain's entry."""
+"""Records of the gate's audit as they stand in a log: a line each, bare or in a chain's entry."""
 
 import sys
 from collections.abc import Iterator
@@ -8,47 +8,44 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 
 from preaction._core.verdict import Verdict
-from preaction.audit.parts import LONGEST
+from preaction.audit.parts import LONGEST, files_of
 from preaction.audit.record import AuditRecord, Said, verdict_from
 from preaction.errors import ConfigurationError, InvalidJSON
 from preaction.wire.strict_json import load_object
 
 
 def records(path: Path) -> Iterator[AuditRecord]:
-    """The records in the file at `path`, or on stdin for `-`; a chain's own notes are left out.
+    """The records in a log: in the file at `path` and the parts that it was before, oldest first; or on stdin for `-`.
 
-    Raises `InvalidJSON`, which names the line, for one that is no record of the gate's, and `ConfigurationError` for a
-    file that can't be read.
+    A chain's own notes are left out. Raises `InvalidJSON`, which names the line, for one that is no record of the
+    gate's, and `ConfigurationError` for a file that can't be read.
     """
-    name = "stdin" if str(path) == "-" else path.name
-    for line, given in objects(path):
+    for place, given in objects(path):
         try:
             yield record_of(given)
         except InvalidJSON as error:
-            raise InvalidJSON(f"{name}:{line}: {error}") from None
+            raise InvalidJSON(f"{place}: {error}") from None
 
 
-def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """What stands in the lines of a file, each with its number; the record alone of a chain's entry."""
-    name = "stdin" if str(path) == "-" else path.name
+def objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What stands in the lines of a log, each with its place, as `records` reads it; of a chain's entry the record."""
+    piped = str(path) == "-"
     try:
-        if str(path) == "-":
-            yield from _objects(name, sys.stdin.buffer)
-        else:
-            with path.open("rb") as file:
-                yield from _objects(name, file)
+        for name, file in [("stdin", sys.stdin.buffer)] if piped else files_of(path):
+            yield from _objects(name, file)
     except OSError as error:
-        raise ConfigurationError(f"{name} can't be read: {error.strerror}") from None
+        raise ConfigurationError(f"{'stdin' if piped else path.name} can't be read: {error.strerror}") from None
 
 
-def _objects(name: str, file: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
+def _objects(name: str, file: BinaryIO) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), 1):
+        place = f"{name}:{number}"
         try:
             given = object_in(line)
         except InvalidJSON as error:
-            raise InvalidJSON(f"{name}:{number}: {error}") from None
+            raise InvalidJSON(f"{place}: {error}") from None
         if given is not None:
-            yield number, given
+            yield place, given
 
 
 def object_in(line: bytes) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ CHANGED = 1
 
 
 def backtest(
-    calls: Annotated[Path, typer.Argument(help="Lines of the gate's audit; - for stdin.")],
+    calls: Annotated[Path, typer.Argument(help="A log of the gate's audit, with its earlier parts; - for stdin.")],
     rules: Annotated[Path, typer.Option(help="The rules file to judge them by: gate.yaml, .toml or .json.")],
     pack: Annotated[
         Path | None,
@@ -113,9 +113,10 @@ def _progress(calls: Path) -> "Iterator[Callable[[], object]]":
 
 
 def _lines(calls: Path) -> int | None:
+    from preaction.audit.parts import files_of
+
     try:
-        with calls.open("rb") as file:
-            return sum(1 for _ in file)
+        return sum(1 for _, file in files_of(calls) for _ in file)
     except OSError:  # stdin; what can't be read is said by the reader
         return None
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 def explain(
     record: Annotated[
         Path,
-        typer.Argument(help="A line of the audit, or a verdict as check --json prints it; - for stdin."),
+        typer.Argument(help="A log of the audit, or a verdict as check --json prints it; - for stdin."),
     ] = Path("-"),
     identity: Annotated[
-        str | None, typer.Option("--id", help="Of several records, the one with this id; without it, the last.")
+        str | None, typer.Option("--id", help="The record with this id, in earlier parts too; without it, the last.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of words.")] = False,
 ) -> None:

@@ -17,7 +17,9 @@ OTHERWISE = 1
 
 
 def replay(
-    record: Annotated[Path, typer.Argument(help="One or more lines of the gate's audit; - for stdin.")] = Path("-"),
+    record: Annotated[
+        Path, typer.Argument(help="A log of the gate's audit, with its earlier parts; - for stdin.")
+    ] = Path("-"),
     identity: Annotated[str | None, typer.Option("--id", help="Only the record with this id.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print a line of JSON for each record, and a summary as the last.")

@@ -12,25 +12,27 @@ from preaction.cli.screen import ascii_safe
 
 
 def report(
-    trails: Annotated[list[Path], typer.Argument(metavar="TRAIL...", help="Files of the gate's audit; - for stdin.")],
+    trails: Annotated[list[Path], typer.Argument(metavar="TRAIL...", help="Logs of the gate's audit; - for stdin.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write, readable to its owner.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print what was counted as one JSON object.")] = False,
 ) -> None:
     """Write one HTML page: calls over time, denials by code and tool, what was handed on, and the latest denials.
 
-    It stands alone: no script, and nothing that is loaded from elsewhere. There is none where a line can't be read.
+    A log is read with the parts that it was before. The page stands alone: no script, and nothing that is loaded from
+    elsewhere. There is none where a line can't be read.
     """
+    from preaction.audit.parts import logs_of
     from preaction.audit.reading import records
     from preaction.audit.summary import Summary
     from preaction.cli.report_page import page
 
-    found = Summary()
+    found, logs = Summary(), logs_of(trails)
     with told():
-        for trail in trails:
-            found.add(records(trail))
+        for log in logs:
+            found.add(records(log))
     if not found.total:
         fail("preaction: there is no record in this trail, so there is nothing to report")
-    _write(output, page(found, [trail.name for trail in trails]))
+    _write(output, page(found, [log.name for log in logs]))
     if as_json:
         say(json.dumps({"page": str(output), "calls": found.total, "denied": found.denied}))
     else:
