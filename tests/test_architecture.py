@@ -206,6 +206,17 @@ def test_every_broad_except_has_its_reason_here() -> None:
     assert sorted(found) == sorted(BROAD_EXCEPTS), "narrow the except, or say in BROAD_EXCEPTS why that would be wrong"
 
 
+def test_only_the_bridge_denies_for_an_adapter_since_it_sees_to_observe_mode() -> None:
+    found = [module for module, tree in TREES.items() for _ in calls_of("Stop", tree)]
+    assert sorted(found) == [
+        "adapters/_bridge.py",
+        "adapters/_bridge.py",
+        "adapters/fastmcp.py",  # other words for a denial of the gate's
+        "adapters/mcp_proxy/relay.py",  # where the gate enforces, in the line above it
+        "adapters/openai_agents.py",  # other words, as for FastMCP
+    ]
+
+
 def test_no_module_imports_the_root_package() -> None:
     places = [
         f"{module}:{node.lineno}"

@@ -360,6 +360,24 @@ def test_what_rewrites_the_arguments_does_not_get_past_the_handler(more: dict[st
     assert last is not None
     assert last.result == "done"
 
+    desk = Desk(options={"mode": "observe"}).prepared()
+    play(install(options(desk, **more), desk.gate, session=lambda _: SESSION), named([[reply()]]))
+    assert desk.replies() == [EVIL]
+
+
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+async def test_a_call_that_the_hook_or_the_handler_cannot_read_is_denied_unless_the_gate_observes(mode: str) -> None:
+    desk = Desk(options={"mode": mode}).prepared()
+    before = install(options(desk), desk.gate).hooks["PreToolUse"][0].hooks[0]
+    denied = mode == "enforce"
+    assert bool(await before({"tool_name": FRONT + REPLY}, "t", None)) is denied  # nothing else of what it needs
+
+    async def run(arguments: dict[str, Any]) -> str:
+        return "ran"
+
+    unreadable = SimpleNamespace(arguments={"ticket_id": TICKET}, meta=["no object"])
+    assert (await before.__self__.call(FRONT + REPLY, unreadable, run) == "ran") is not denied
+
 
 def test_the_cli_shows_the_denial_as_an_error_with_a_front_of_its_own() -> None:
     desk = Desk().prepared()

@@ -50,6 +50,7 @@ from adapters.contract import (
     reply,
 )
 from preaction import ConfigurationError, create_action_gate, denial_text
+from preaction._core.verdict import Verdict
 from preaction.adapters._bridge import FAILED
 from preaction.adapters._json_schema import MISFIT
 from preaction.adapters.fastmcp import ASIDE, LATER, install
@@ -451,6 +452,30 @@ def test_a_middleware_after_the_gate_could_change_the_call_so_nothing_runs() -> 
     assert asyncio.run(talk(server, [[reply()]], meta=META)) == [LATER]
     assert desk.ran == []
 
+    desk = Desk(options={"mode": "observe"}).prepared()
+    server = desk_server(desk)
+    install(server, desk.gate, session=chat)
+    server.add_middleware(Rewrites())
+    asyncio.run(talk(server, [[reply()]], meta=META))
+    assert len(desk.replies()) == 1
+
+
+def test_g42_in_observe_mode_a_server_that_the_rules_do_not_fit_and_a_call_that_does_not_fit_run() -> None:
+    desk = Desk(options={"mode": "observe"}).prepared()
+    server = desk_server(desk)
+    install(server, desk.gate, session=chat)
+    server.local_provider.remove_tool(DECIDE)
+    asyncio.run(talk(server, [[reply()]], meta=META))
+    assert len(desk.replies()) == 1
+
+    seen: list[Verdict] = []
+    desk = Desk(options={"mode": "observe", "on_verdict": lambda _, verdict: seen.append(verdict)}).prepared()
+    server = desk_server(desk)
+    install(server, desk.gate, session=chat)
+    (said,) = asyncio.run(talk(server, [[ToolCall(REPLY, {"ticket_id": TICKET, "body": ["not a text"]})]], meta=META))
+    assert "Denied" not in said  # the server's own words for what doesn't fit
+    assert [verdict.allow for verdict in seen] == [False]
+
 
 def test_a_later_middleware_that_is_accepted_is_let_through_and_an_earlier_one_is_no_danger() -> None:
     desk = Desk().prepared()
@@ -509,8 +534,9 @@ def test_a04_a_decision_whose_call_fails_after_the_body_is_not_recorded() -> Non
 
 
 @pytest.mark.skipif(not MODERN, reason="rounds of input came with the 2026-07-28 protocol")
-def test_input_beside_the_arguments_is_not_checked_so_it_is_refused() -> None:
-    desk = Desk().prepared()
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+def test_input_beside_the_arguments_is_not_checked_so_it_is_refused(mode: str) -> None:
+    desk = Desk(options={"mode": mode}).prepared()
     server = desk_server(desk)
     install(server, desk.gate, session=chat)
 
@@ -519,8 +545,8 @@ def test_input_beside_the_arguments_is_not_checked_so_it_is_refused() -> None:
             return await call_next(context.copy(message=context.message.model_copy(update={"request_state": "s"})))
 
     server.middleware.insert(0, Round())
-    assert asyncio.run(talk(server, [[reply()]], meta=META)) == [ASIDE]
-    assert desk.replies() == []
+    said = asyncio.run(talk(server, [[reply()]], meta=META))
+    assert (said == [ASIDE], len(desk.replies())) == ((True, 0) if mode == "enforce" else (False, 1))
 
 
 # Installing -----------------------------------------------------------------------------------------------------------

@@ -865,6 +865,12 @@ def test_a_tool_class_that_runs_its_body_by_itself_is_refused() -> None:
     assert play(agent, "sync").told == [FAILED]
     assert desk.replies() == []
 
+    desk = Desk(options={"mode": "observe"}).prepared()
+    odd = Odd.from_function(desk.helpdesk_reply)
+    agent = create_agent(stub([[reply()]]), [odd, *tools_of(desk)[1:]], middleware=[PreactionMiddleware(desk.gate)])
+    play(agent, "sync")
+    assert len(desk.replies()) == 1
+
 
 @MODES
 def test_an_unknown_tool_runs_nothing(mode: str) -> None:

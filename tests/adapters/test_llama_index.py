@@ -626,6 +626,19 @@ def test_g42_in_observe_mode_the_call_runs_as_it_came() -> None:
     assert [sent["ticket_id"] for sent in desk.replies()] == [OTHER]
 
 
+@pytest.mark.parametrize("mode", ["enforce", "observe"])
+def test_a_run_whose_store_cannot_be_read_is_denied_unless_the_gate_observes(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(_: Any) -> Any:
+        raise RuntimeError("secret")
+
+    desk = Desk(options={"mode": mode}).prepared()
+    monkeypatch.setattr("preaction.adapters.llama_index._run_of", broken)
+    seen = play(install(agent(stub([[reply()]]), tools_of(desk)), desk.gate))
+    assert (seen.told == [FAILED], len(desk.replies())) == ((True, 0) if mode == "enforce" else (False, 1))
+
+
 SERVER = """
 import json, sys
 from mcp.server import MCPServer

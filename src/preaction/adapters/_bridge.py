@@ -137,7 +137,7 @@ class Bridge(Generic[C]):
             verdict = self.gate.check(session_id, tool, cast("Mapping[str, Any]", arguments), unseen=unseen)
             return self._answer(verdict, session_id, batch)
         except Exception as error:  # noqa: BLE001
-            return self._failed(tool, error)
+            return self.failed(tool, error)
 
     async def aask(
         self, tool: str, arguments: object, context: C, *, names: Sequence[str] = (), batch: object = None
@@ -150,7 +150,7 @@ class Bridge(Generic[C]):
                 verdict = await self.gate.acheck(session_id, tool, cast("Mapping[str, Any]", arguments), unseen=unseen)
             return self._answer(verdict, session_id, batch)
         except Exception as error:  # noqa: BLE001
-            return self._failed(tool, error)
+            return self.failed(tool, error)
 
     def _prepare(self, tool: str, names: Sequence[str], context: C) -> tuple[str, str | None]:
         """The name to judge by, and the session."""
@@ -174,11 +174,17 @@ class Bridge(Generic[C]):
         checked = verdict.arguments if verdict.code == "allowed" else None
         return Go(verdict.tool, session_id, batch, checked)
 
-    def _failed(self, tool: str, error: Exception) -> Go | Stop:
-        """A denial, unless the gate only observes: then nothing stops a call (G42)."""
-        told = {"code": "adapter_failed"}
-        log.error("the adapter failed on a call: %s", type(error).__name__, extra=told)  # never the message
-        return Stop(FAILED) if self.gate.enforces else Go(tool, None, None, None)
+    def failed(self, tool: str, error: Exception) -> Go | Stop:
+        """The answer where the adapter itself can't read or guard a call; as `refused`."""
+        return self.refused(tool, FAILED, type(error).__name__)  # never the message
+
+    def refused(self, tool: str, text: str, why: str | None = None) -> Go | Stop:
+        """A denial of the adapter's own, unless the gate only observes: then nothing stops a call (G42)."""
+        if why is not None:
+            log.error("the adapter failed on a call: %s", why, extra={"code": "adapter_failed"})
+        elif not self.gate.enforces:
+            log.error("a call that is only observed would be: %r", text, extra={"code": "adapter_failed"})
+        return Stop(text) if self.gate.enforces else Go(tool, None, None, None)
 
     # After ------------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from cachetools import LRUCache
 
-from preaction.adapters._bridge import FAILED, Bridge, Go, SessionOf, Stop
+from preaction.adapters._bridge import Bridge, Go, SessionOf, Stop
 from preaction.adapters._turns import Turn
 from preaction.adapters.claude_code_hook import names_of
 from preaction.errors import ConfigurationError
@@ -105,13 +105,14 @@ class _Guard:
 
     async def before(self, given: HookInput, tool_use_id: str | None, context: object) -> dict[str, Any]:
         """Deny in the CLI's own words, or have no opinion: an "allow" would skip the user's own permissions."""
+        tool = ""
         try:
             tool, turn = given["tool_name"], self._turn(given["session_id"], given.get("agent_id"))
             answer = await self.bridge.aask(tool, given["tool_input"], given, names=self.names(tool), batch=turn)
             if isinstance(answer, Go):
                 self._allowed[given["tool_use_id"]] = (tool, answer)
-        except Exception:  # noqa: BLE001 - what can't be read is denied
-            answer = Stop(FAILED)
+        except Exception as error:  # noqa: BLE001 - what can't be read is denied
+            answer = self.bridge.failed(tool, error)
         if isinstance(answer, Go):
             return {}
         denial = {"permissionDecision": "deny", "permissionDecisionReason": answer.text}
@@ -182,14 +183,14 @@ class _Guard:
 
     async def call(self, tool: str, params: Any, run: Run) -> Any:
         """The last place before the act: run what the hook allowed; a call that no hook saw is asked about here."""
+        arguments = params.arguments or {}
         try:
-            arguments = params.arguments or {}
             checked, go = self._allowed.pop(_tool_use_id(params), ("", None))
             answer = go or await self.bridge.aask(tool, arguments, {}, names=self.names(tool))
             if go is not None and (checked != tool or not _same(go.arguments, arguments)):
-                answer = Stop(CHANGED)
-        except Exception:  # noqa: BLE001 - what can't be read is denied
-            answer = Stop(FAILED)
+                answer = self.bridge.refused(tool, CHANGED)
+        except Exception as error:  # noqa: BLE001 - what can't be read is denied
+            answer = self.bridge.failed(tool, error)
         if isinstance(answer, Stop):
             content = [{"type": "text", "text": answer.text}]
             return mcp_types.CallToolResult.model_validate({"content": content, "isError": True})

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from preaction.adapters._bridge import FAILED, Bridge, Go, SessionOf, Stop
+from preaction.adapters._bridge import Bridge, Go, SessionOf, Stop
 from preaction.adapters._json_schema import MISFIT, fits, with_defaults
 from preaction.errors import ConfigurationError
 from preaction.gate import ActionGate
@@ -96,12 +96,13 @@ class GateMiddleware(Middleware):  # type: ignore[misc]  # untyped where FastMCP
     async def on_call_tool(self, context: Call, call_next: CallNext[Any, Any]) -> Any:
         """Ask; run with what was checked; record."""
         with self._batch(context) as batch:
+            name = context.message.name
             try:
                 answer = await self._ask(context, batch)
             except ConfigurationError as error:
-                answer = Stop(UNSET.format(error))
-            except Exception:  # noqa: BLE001 - what can't be read is denied
-                answer = Stop(FAILED)
+                answer = self.bridge.refused(name, UNSET.format(error))
+            except Exception as error:  # noqa: BLE001 - what can't be read is denied
+                answer = self.bridge.failed(name, error)
             if isinstance(answer, Stop):
                 return ToolResult(content=answer.text, is_error=True)
             if answer.arguments is not None:
@@ -114,22 +115,24 @@ class GateMiddleware(Middleware):  # type: ignore[misc]  # untyped where FastMCP
             return result
 
     async def _ask(self, context: Call, batch: object) -> Go | Stop:
+        name, arguments = context.message.name, context.message.arguments or {}
         running = context.fastmcp_context.fastmcp if context.fastmcp_context else self._server
         later = running.middleware[running.middleware.index(self) + 1 :]
         if any(not isinstance(one, GateMiddleware) and type(one).__name__ not in self.accept for one in later):
-            return Stop(LATER)
+            return self.bridge.refused(name, LATER)
         if not self._looked:
             await self.look()
-        name, arguments = context.message.name, context.message.arguments or {}
         tool = await _tool(self._server, name)
         names = [] if tool is None else [one async for one in _names(tool)]
+        misfit = False
         if tool is not None and any(self.bridge.gate.is_gated(one) for one in (name, *names)):
             if getattr(context.message, "input_responses", None) or getattr(context.message, "request_state", None):
-                return Stop(ASIDE)
+                return self.bridge.refused(name, ASIDE)
             arguments = with_defaults(tool.parameters, arguments)
-            if not fits(tool.parameters, arguments):
-                return Stop(MISFIT)
-        return await self.bridge.aask(name, arguments, context, names=names, batch=batch)
+            misfit = not fits(tool.parameters, arguments)
+        asked = None if misfit else arguments  # no arguments: the gate denies, and sees to observe mode
+        answer = await self.bridge.aask(name, asked, context, names=names, batch=batch)
+        return Stop(MISFIT, answer.verdict) if misfit and isinstance(answer, Stop) else answer
 
     @contextmanager
     def _batch(self, context: Call) -> Iterator[object]:

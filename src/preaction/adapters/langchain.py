@@ -6,7 +6,6 @@
 
 import copy
 import inspect
-import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from uuid import UUID
 
 from cachetools import LRUCache
 
-from preaction.adapters._bridge import FAILED, Bridge, Go, SessionOf, Stop
+from preaction.adapters._bridge import Bridge, Go, SessionOf, Stop
 from preaction.adapters._plain import plain
 from preaction.adapters._reach import reached
 from preaction.adapters._turns import Turn, inside, turn
@@ -38,8 +37,6 @@ except ImportError as error:
     raise ImportError("preaction.adapters.langchain needs LangChain: pip install 'preaction[langchain]'") from error
 
 __all__ = ["PreactionMiddleware", "guard", "install"]
-
-log = logging.getLogger("preaction")
 
 T = TypeVar("T")
 Config = Mapping[str, Any]
@@ -237,10 +234,8 @@ class PreactionMiddleware(AgentMiddleware):  # type: ignore[misc]
             call = _Call(asked["id"], asked["name"], sent, _turn_of(request))
             guarded = request.override(tool=self._guard(request.tool))
         except Exception as error:  # noqa: BLE001
-            log.error(
-                "the adapter failed and denied the call: %s", type(error).__name__, extra={"code": "adapter_failed"}
-            )
-            yield _told(asked["id"], asked["name"], FAILED)
+            answer = self._bridge.failed(asked["name"], error)
+            yield _told(asked["id"], asked["name"], answer.text) if isinstance(answer, Stop) else request
             return
         token = _call.set(call)
         try:

@@ -6,14 +6,13 @@
 import copy
 import functools
 import inspect
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from preaction._core.verdict import ActionDenied, Verdict
-from preaction.adapters._bridge import FAILED, Bridge, Go, SessionOf, Stop
+from preaction.adapters._bridge import Bridge, Go, SessionOf, Stop
 from preaction.adapters._reach import reached
 from preaction.adapters._turns import inside, outer_session, turn
 from preaction.errors import ConfigurationError
@@ -29,8 +28,6 @@ except ImportError as error:
     ) from error
 
 __all__ = ["guard", "install"]
-
-log = logging.getLogger("preaction")
 
 T = TypeVar("T")
 
@@ -104,11 +101,9 @@ class _Guarded:
         try:
             run = await _run_of(context)
         except Exception as error:  # noqa: BLE001
-            log.error(
-                "the adapter failed and denied the call: %s", type(error).__name__, extra={"code": "adapter_failed"}
-            )
-            return self.denied(Stop(FAILED), kwargs)
-        answer = await self.bridge.aask(self.name, fields, run, batch=run.turn)
+            answer = self.bridge.failed(self.name, error)
+        else:
+            answer = await self.bridge.aask(self.name, fields, run, batch=run.turn)
         if isinstance(answer, Stop):
             return self.denied(answer, kwargs)
         args, kwargs = self.checked(answer, args, kwargs)
