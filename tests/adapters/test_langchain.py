@@ -855,7 +855,7 @@ def test_a08_a_gated_tool_with_return_direct_is_refused_because_a_denial_would_b
 def test_a_tool_class_that_runs_its_body_by_itself_is_refused() -> None:
     class Odd(StructuredTool):
         def run(self, *args: Any, **options: Any) -> Any:
-            return self.func(**args[0])
+            return ToolMessage(self.func(**args[0]), tool_call_id=options["tool_call_id"])
 
     desk = Desk().prepared()
     odd = Odd.from_function(desk.helpdesk_reply)
