@@ -25,6 +25,7 @@ from preaction.wire.digest import canonical
 
 MAX_BYTES: Final = 256 * 1024
 _CONNECTIONS: Final = 16
+_GRACE_S: Final = 5.0
 _VISIBLE: Final = re.compile(r"[!-~]+", re.ASCII)
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}", re.ASCII)
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
@@ -129,8 +130,8 @@ class _Loop:
         Thread(target=self._serve, name="preaction-lookup-http", daemon=True).start()
 
     def run(self, work: Coroutine[Any, Any, T], seconds: float) -> T:
-        """Run in the loop, and wait for it; work that ends after `seconds` by itself gets a second more to do so."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds + 1)
+        """Run in the loop, and wait for it; work that ends after `seconds` by itself gets a little more to do so."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(seconds + _GRACE_S)
 
     def close(self) -> None:
         """Cancel what runs, close the connections, end the loop."""
