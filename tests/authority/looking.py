@@ -125,7 +125,7 @@ def web(answer: Callable[[Web, str], Iterator[bytes]], tls: ssl.SSLContext | Non
         yield server
     finally:
         server.close()
-        thread.join(10)
+        thread.join(30)
 
 
 def response(body: str | bytes, status: str = "200 OK", *headers: str) -> bytes:

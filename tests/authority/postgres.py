@@ -19,6 +19,7 @@ _SETTINGS: Final = {
     "fsync": "off",  # no test cuts the power, and each makes its own databases
     "max_connections": "200",
     "lc_messages": "C",
+    "autovacuum": "off",  # it would change plans in the midst of a test that compares them
 }
 
 

@@ -209,7 +209,7 @@ def test_of_several_at_once_one_is_decided(opened: Opened) -> None:
     start = Barrier(asks)
 
     def ask(number: int) -> tuple[str | None, list[str]]:
-        start.wait(10)
+        start.wait(60)
         return said(on(authority, topic="billing", amount=number))
 
     with ThreadPoolExecutor(asks) as pool:

@@ -269,7 +269,7 @@ def test_a_server_that_stands_still_in_a_transaction_loses_its_turn(
     opened: Callable[..., LocalAuthority], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     awake = opened(HELPDESK)
-    monkeypatch.setitem(databases._POSTGRES_SETTINGS, "idle_in_transaction_session_timeout", "500ms")
+    monkeypatch.setitem(databases._POSTGRES_SETTINGS, "idle_in_transaction_session_timeout", "3s")
     still = opened(HELPDESK)
     made: list[str] = []
 

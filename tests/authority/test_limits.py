@@ -97,7 +97,7 @@ def test_one_too_many_is_a_429_problem_for_that_key_alone() -> None:
     with ExitStack() as opened:
         authority = opened.enter_context(LocalAuthority.from_pack(HELPDESK, rate="2/h"))
         served = opened.enter_context(authority.serve())
-        with httpx.Client(base_url=served.origin, trust_env=False) as http:
+        with httpx.Client(base_url=served.origin, trust_env=False, timeout=30) as http:
 
             def ask(key: str, path: str = "/v0/jobs") -> httpx.Response:
                 return http.get(path, headers={"Authorization": f"Bearer {key}"})

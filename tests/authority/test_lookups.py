@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -23,6 +24,9 @@ from preaction.errors import AuthorityError, ConfigurationError
 
 Opening = Callable[..., LocalAuthority]
 
+PATIENT = timedelta(seconds=30)
+"""A deadline for what comes in time, however busy the machine is."""
+
 GOOD = {"amount": 38.0, "twice": True}
 FAILED = ("undecided", ["lookup_failed"])
 
@@ -33,6 +37,8 @@ def opening(clock: Clock) -> Iterator[Opening]:
     with ExitStack() as stack:
 
         def opened(lookups: Any, pack: str = LOOKED_UP, db: Any = None) -> LocalAuthority:
+            if isinstance(lookups, dict):
+                lookups = Lookups(lookups, deadline=PATIENT)
             return stack.enter_context(LocalAuthority.from_pack(pack, db, clock, lookups=lookups))
 
         yield opened
@@ -174,16 +180,24 @@ def test_one_that_hangs_is_left_behind(opening: Opening) -> None:
     free.set()
 
 
-def test_those_that_hang_use_up_their_own_threads_only(opening: Opening) -> None:
+def test_those_that_hang_use_up_their_own_threads_only(opening: Opening, monkeypatch: pytest.MonkeyPatch) -> None:
     free, slow = threading.Event(), Told(lambda _seconds: free.wait(60))
     pack = LOOKED_UP.replace(
         "twice: {type: boolean, from: lookup, lookup: ledger}", "twice: {type: boolean, from: lookup, lookup: other}"
     )
-    lookups = Lookups({"ledger": slow, "other": Told({"twice": True})}, deadline=timedelta(seconds=0.15))
+    short = timedelta(seconds=0.05)
+    lookups = Lookups(
+        {"ledger": slow, "other": Told({"twice": True})}, deadline=short, settings={"ledger": Settings(timeout=short)}
+    )
     authority = opening(lookups, pack)
     for _ in range(18):
-        assert refund(authority)["missing"] == ["amount"]
-    assert len(slow.asked) == 16
+        refund(authority)  # on a busy machine even the other one may be late here
+    ends = monotonic() + 30
+    while len(slow.asked) < 16 and monotonic() < ends:
+        sleep(0.01)
+    monkeypatch.setattr(lookups, "_deadline", 30.0)
+    decision = refund(authority)
+    assert (decision["missing"], len(slow.asked)) == (["amount"], 16)
     free.set()
 
 
@@ -248,6 +262,11 @@ def test_a_repeated_request_gets_its_answer_without_another_look(opening: Openin
 # ---------------------------------------------------------------- cache
 
 
+def cached(ledger: Told) -> Lookups:
+    # An hour: the cache's clock is the machine's.
+    return Lookups({"ledger": ledger}, deadline=PATIENT, settings={"ledger": Settings(cache=timedelta(hours=1))})
+
+
 def test_nothing_is_cached_unless_it_is_asked_for(opening: Opening) -> None:
     ledger = Told(GOOD)
     authority = opening({"ledger": ledger})
@@ -258,7 +277,7 @@ def test_nothing_is_cached_unless_it_is_asked_for(opening: Opening) -> None:
 
 def test_a_cached_answer_keeps_its_time_and_its_case(opening: Opening, clock: Clock) -> None:
     ledger = Told(GOOD)
-    authority = opening(Lookups({"ledger": ledger}, settings={"ledger": Settings(cache=timedelta(seconds=60))}))
+    authority = opening(cached(ledger))
     refund(authority)
     clock.forward(minutes=10)
     assert refund(authority)["evidenceFreshUntil"] == "2026-11-30T10:00:00Z"
@@ -271,7 +290,7 @@ def test_a_cached_answer_keeps_its_time_and_its_case(opening: Opening, clock: Cl
 
 def test_a_failure_is_not_cached(opening: Opening) -> None:
     ledger = Told(LookupFailed("unreachable"))
-    authority = opening(Lookups({"ledger": ledger}, settings={"ledger": Settings(cache=timedelta(seconds=60))}))
+    authority = opening(cached(ledger))
     assert said(refund(authority)) == FAILED
     ledger.answer = GOOD
     assert refund(authority)["status"] == "decided"
@@ -384,7 +403,7 @@ anything = st.recursive(
 @given(st.dictionaries(st.sampled_from(["amount", "twice", "other"]), anything) | anything)
 def test_whatever_a_lookup_says_a_fact_is_of_its_type_or_missing(answer: Any) -> None:
     clock = Clock()
-    reads = Lookups({"ledger": Told(answer)}).read(JOB.lookups, {"case_id": "1"}, clock)
+    reads = Lookups({"ledger": Told(answer)}, deadline=PATIENT).read(JOB.lookups, {"case_id": "1"}, clock)
     assert {*reads.values, *reads.failed} == {"amount", "twice"}
     assert not {*reads.values} & {*reads.failed}
     for name, (value, source, at) in reads.values.items():

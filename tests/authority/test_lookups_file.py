@@ -172,7 +172,8 @@ def everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tupl
     status = ["200 OK"]
     with web(answer) as server:
         file = tmp_path / "lookups.yaml"
-        file.write_text(FILE.replace("https://crm.example", server.origin))
+        patient = FILE.replace("PT5S", "PT60S").replace("PT1S", "PT30S")
+        file.write_text(patient.replace("https://crm.example", server.origin))
         monkeypatch.setenv("DESK_URL", desk(tmp_path / f"{SECRET}.db", ("HC-1", 38, 1), ("odd", "x", 1)))
         monkeypatch.setenv("CRM_AUTHORIZATION", f"Bearer {SECRET}")
         with LocalAuthority.from_pack(pack, tmp_path / "a.db", lookups=file) as authority:

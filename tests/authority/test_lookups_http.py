@@ -28,7 +28,7 @@ def answering(*parts: bytes) -> Any:
     return answer
 
 
-def reason(server: Web, seconds: float = 5.0, case: Any = "HC-1", path: str = "/t/{case_id}") -> str:
+def reason(server: Web, seconds: float = 30.0, case: Any = "HC-1", path: str = "/t/{case_id}") -> str:
     """Why it fails."""
     lookup = HttpLookup(server.origin + path)
     try:
@@ -52,7 +52,7 @@ def test_each_value_is_at_its_pointer() -> None:
     }
     with web(answering(response(body))) as server:
         lookup = HttpLookup(server.origin + "/t/{case_id}", values=values)
-        found = dict(lookup.read({"case_id": "HC-1"}, facts, 5))
+        found = dict(lookup.read({"case_id": "HC-1"}, facts, 30))
         lookup.close()
     assert found.pop("root")["amount"] == 38.5
     assert found == {"plan": "gold", "amount": 38.5, "deep": 1}
@@ -66,7 +66,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Certified:
 def test_a_private_authority_vouches_for_a_server(made: Certified) -> None:
     with web(answering(response('{"plan": "gold"}')), made.server) as server:
         lookup = HttpLookup(server.origin + "/t/{case_id}", ca=made.ca)
-        assert lookup.read({"case_id": "HC-1"}, FACTS, 5) == {"plan": "gold"}
+        assert lookup.read({"case_id": "HC-1"}, FACTS, 30) == {"plan": "gold"}
         lookup.close()
 
 
@@ -80,7 +80,7 @@ def test_a_server_that_none_vouches_for_is_told_nothing(
         origin = server.origin.replace("127.0.0.1", "localhost") if trust == "for another name" else server.origin
         lookup = HttpLookup(origin + "/t/{case_id}", ca=ca, headers={"Authorization": "Bearer s3cret"})
         with pytest.raises(LookupFailed, match="unreachable"):
-            lookup.read({"case_id": "HC-1"}, FACTS, 5)
+            lookup.read({"case_id": "HC-1"}, FACTS, 30)
         lookup.close()
         assert server.heads == []
 
@@ -91,7 +91,7 @@ def test_the_request_is_what_was_configured_and_no_more() -> None:
         lookup = HttpLookup(server.origin + "/v1/{vendor}/x?id={case_id}&full=1", headers=headers)
         assert lookup.needs == {"case_id", "vendor"}
         ids = {"case_id": "a&b=c#d", "vendor": "ä/é"}
-        assert lookup.read(ids, FACTS, 5) == {"plan": "gold"}
+        assert lookup.read(ids, FACTS, 30) == {"plan": "gold"}
         lookup.close()
     assert server.targets == ["/v1/%C3%A4%2F%C3%A9/x?id=a%26b%3Dc%23d&full=1"]
     lines = server.heads[0].split("\r\n")
@@ -167,7 +167,7 @@ def test_an_answer_of_the_largest_size_counts() -> None:
     body = b'{"plan": "gold"}'
     with web(answering(response(body + b" " * (MAX_BYTES - len(body))))) as server:
         lookup = HttpLookup(server.origin + "/{case_id}")
-        assert lookup.read({"case_id": "1"}, FACTS, 5) == {"plan": "gold"}
+        assert lookup.read({"case_id": "1"}, FACTS, 30) == {"plan": "gold"}
         lookup.close()
 
 
@@ -191,11 +191,14 @@ def dripping_body(server: Web, _target: str) -> Iterator[bytes]:
 @pytest.mark.parametrize("answer", [hanging, dripping_head, dripping_body])
 def test_one_that_hangs_or_drips_is_cut_off(answer: Any) -> None:
     with web(answer) as server:
-        began = monotonic()
-        assert reason(server, seconds=0.1) == "timeout"
-        assert monotonic() - began < 2
+        for seconds in (0.1, 1.0, 10.0):  # again where a busy machine didn't even get to the server
+            began = monotonic()
+            assert reason(server, seconds) == "timeout"
+            assert monotonic() - began < 30
+            if server.heads:
+                break
         if answer is not hanging:
-            assert server.gone.wait(5)  # the connection is closed, and its thread is free
+            assert server.gone.wait(30)  # the connection is closed, and its thread is free
 
 
 def test_a_port_that_nobody_listens_on() -> None:
@@ -224,9 +227,9 @@ def test_closing_ends_what_is_read() -> None:
         lookup = HttpLookup(server.origin + "/{case_id}")
         thread = threading.Thread(target=read)
         thread.start()
-        assert asked.wait(10)
+        assert asked.wait(30)
         lookup.close()
-        thread.join(10)
+        thread.join(30)
     assert why == ["unreachable"]
 
 

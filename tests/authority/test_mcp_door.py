@@ -26,7 +26,7 @@ def authority() -> Iterator[tuple[LocalAuthority, str]]:
 
 def ask(origin: str, key: str | None, body: bytes = PING, method: str = "POST") -> httpx.Response:
     headers = HEADERS if key is None else {**HEADERS, "Authorization": f"Bearer {key}"}
-    with httpx.Client(trust_env=False) as http:
+    with httpx.Client(trust_env=False, timeout=30) as http:
         return http.request(method, f"{origin}/mcp", headers=headers, content=body)
 
 

@@ -28,7 +28,7 @@ DECISIONS = "/v0/jobs/triage-ticket/decisions"
 
 def client(authority: LocalAuthority, origin: str) -> httpx.Client:
     headers = {"Authorization": f"Bearer {authority.agent_key}"}
-    return httpx.Client(base_url=origin, headers=headers, trust_env=False, timeout=20)
+    return httpx.Client(base_url=origin, headers=headers, trust_env=False, timeout=60)
 
 
 def database(tmp_path: Path) -> str:
@@ -52,7 +52,7 @@ def test_what_is_no_http_breaks_nothing(helpdesk: LocalAuthority) -> None:
     with helpdesk.serve() as served, client(helpdesk, served.origin) as http:
         port = int(served.origin.rpartition(":")[2])
         for nonsense in (b"\x16\x03\x01\x00", b"GET\r\n\r\n", b"POST /v0/jobs HTTP/1.1\r\nContent-Length: 5\r\n\r\n"):
-            with socket.create_connection(("127.0.0.1", port), timeout=5) as raw:
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as raw:
                 raw.sendall(nonsense)
         assert http.get("/healthz").status_code == 200
 
@@ -115,7 +115,7 @@ async def test_it_answers_a_crowd_over_http(opened: Callable[..., LocalAuthority
     authority = opened(HELPDESK, database(tmp_path))
     headers = {"Authorization": f"Bearer {authority.agent_key}"}
     with authority.serve() as served:
-        async with httpx.AsyncClient(base_url=served.origin, headers=headers, trust_env=False, timeout=20) as http:
+        async with httpx.AsyncClient(base_url=served.origin, headers=headers, trust_env=False, timeout=60) as http:
             bodies = ({"entity_id": f"HC-{each}", "evidence": evidence()} for each in range(40))
             decisions = await asyncio.gather(*(http.post(DECISIONS, json=body) for body in bodies))
             ids = [each.json()["executionId"] for each in decisions]
@@ -149,7 +149,7 @@ def test_a_decision_that_was_answered_outlives_a_kill(opened: Callable[..., Loca
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     command = [sys.executable, "-c", code, str(pack), database(tmp_path)]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL
     assert opened(HELPDESK, database(tmp_path)).verify(done.stdout.decode())["valid"] is True
 

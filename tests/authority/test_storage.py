@@ -120,11 +120,11 @@ def test_two_servers_write_one_after_the_other(stored: Callable[[], Storage]) ->
     with first.writing() as connection:
         thread = threading.Thread(target=write)
         thread.start()
-        entered.wait(5)
+        assert entered.wait(30)
         thread.join(0.2)
         first.insert(connection, ANSWERS, ROW)
         told.append("first")
-    thread.join(10)
+    thread.join(30)
     assert told == ["first", "second"]
 
 
@@ -178,7 +178,7 @@ def test_servers_that_start_at_once_make_one_database(stored: Callable[[], Stora
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert len({storage.signer.kid for storage in opened}) == 1
     assert len(opened) == 4
 

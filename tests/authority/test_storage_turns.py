@@ -10,7 +10,7 @@ from preaction.authority.storage.turns import NoTurn, Turns
 
 def waiting(turns: Turns, count: int) -> None:
     """Until so many wait."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while len(turns._waiting) < count and time.monotonic() < deadline:
         time.sleep(0.001)
     assert len(turns._waiting) == count
@@ -20,16 +20,16 @@ def test_they_come_in_the_order_in_which_they_asked() -> None:
     turns, came = Turns(1), list[int]()
 
     def work(number: int) -> None:
-        with turns.turn(10):
+        with turns.turn(60):
             came.append(number)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    with turns.turn(10):
+    with turns.turn(60):
         for number, thread in enumerate(threads, 1):
             thread.start()
             waiting(turns, number)
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert came == list(range(8))
 
 
@@ -66,16 +66,16 @@ def test_nobody_starves_among_many() -> None:
 
     def work(number: int) -> None:
         while not stop.is_set():
-            with turns.turn(10):
+            with turns.turn(60):
                 taken[number] += 1
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while min(taken) < 20 and time.monotonic() < deadline:
         time.sleep(0.005)
     stop.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     assert min(taken) >= 20

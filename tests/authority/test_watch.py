@@ -163,7 +163,7 @@ async def test_requests_decisions_and_refusals_are_counted(asked: Asked) -> None
 
 
 def test_metrics_are_served_on_their_own_listener_only(asked: Asked) -> None:
-    with asked.metrics.serving("127.0.0.1", 0) as url, httpx.Client(trust_env=False, timeout=20) as http:
+    with asked.metrics.serving("127.0.0.1", 0) as url, httpx.Client(trust_env=False, timeout=60) as http:
         assert "preaction_requests" in http.get(url).text
         port = int(url.rpartition(":")[2].partition("/")[0])
         with pytest.raises(ConfigurationError, match="can't listen"), asked.metrics.serving("127.0.0.1", port):
@@ -194,4 +194,4 @@ def test_a_release_that_was_removed_is_none() -> None:
     with LocalAuthority.from_pack(HELPDESK) as authority, authority.serve() as served:
         with authority._storage.writing() as connection:
             connection.exec_driver_sql("DELETE FROM releases")
-        assert httpx.get(f"{served.origin}/readyz", trust_env=False).status_code == 503
+        assert httpx.get(f"{served.origin}/readyz", trust_env=False, timeout=60).status_code == 503

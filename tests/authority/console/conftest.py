@@ -12,11 +12,13 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from preaction.authority import LocalAuthority
 
 SIGN_IN = "/console/sign-in"
+PATIENT_MS = 60_000
+"""For what a page does by itself, however busy the machine is."""
 
 
 class Visitor:
@@ -75,7 +77,8 @@ def chromium() -> Iterator[Browser]:
         pytest.skip(message)
     with sync_playwright() as playwright:
         # Root may not use Chromium's own sandbox; the pages come from this test.
-        browser = playwright.chromium.launch(executable_path=binary, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=binary, args=["--no-sandbox"], timeout=2 * PATIENT_MS)
+        expect.set_options(timeout=PATIENT_MS)
         yield browser
         browser.close()
 
@@ -84,6 +87,6 @@ def chromium() -> Iterator[Browser]:
 def window(chromium: Browser) -> Iterator[BrowserContext]:
     """A browser with no memory and no JavaScript: the console must do without."""
     context = chromium.new_context(java_script_enabled=False)
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENT_MS)
     yield context
     context.close()

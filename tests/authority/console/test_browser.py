@@ -4,8 +4,9 @@ without JavaScript, in the dark and on a small screen.
 
 import re
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from time import monotonic
 from typing import Any, Literal
 
 import pytest
@@ -242,12 +243,16 @@ def test_no_page_of_another_site_can_frame_it(chromium: Browser, served: Served)
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Other) as other:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as other:
         Thread(target=other.serve_forever, daemon=True).start()
         context = chromium.new_context()
         page = context.new_page()
         page.goto(f"http://127.0.0.1:{other.server_port}/")
-        assert [frame.url for frame in page.frames[1:]] == [served.origin + "/healthz", "chrome-error://chromewebdata/"]
+        shown = [served.origin + "/healthz", "chrome-error://chromewebdata/"]
+        ends = monotonic() + 30  # a frame that is refused gets its page after the others are loaded
+        while [frame.url for frame in page.frames[1:]] != shown and monotonic() < ends:
+            page.wait_for_timeout(20)
+        assert [frame.url for frame in page.frames[1:]] == shown
         context.close()
         other.shutdown()
 
@@ -273,6 +278,7 @@ def test_all_of_it_works_with_the_keyboard_alone_and_without_javascript(
         expect(page.locator(":focus")).to_have_text("Skip to the content")
         page.keyboard.press("Enter")
         expect(page).to_have_url(re.compile("#content$"))
+        expect(page.locator("#content")).to_be_focused()
         page.keyboard.press("Tab")
         expect(page.get_by_label("Operator key")).to_be_focused()
         page.keyboard.type(key)
