@@ -217,7 +217,7 @@ class Receipts:
 def run_http(given: dict[str, Any]) -> list[Verdict]:
     steps = given.get("steps", [given])
     silent = any("raises" in answer for step in steps for answer in step["http"])
-    verdicts, calls = Receipts(steps).check(0.2 if silent else 5.0)
+    verdicts, calls = Receipts(steps).check(2.0 if silent else 5.0)
     assert calls == given.get("check_http_calls", len(steps))
     return verdicts
 

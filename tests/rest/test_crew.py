@@ -27,14 +27,14 @@ async def test_workers_that_are_all_busy_do_not_make_a_batch_late(way: Way, monk
     silent = threading.Event()
 
     def hangs(connection: socket.socket, asked: Asked) -> bool:
-        return silent.wait(5)
+        return silent.wait(30)
 
     with AuthorityServer(hangs) as server:
         async with client(way, server.origin) as felspar:
             felspar._ignored |= {"description", "outputChecks"}
             began = time.monotonic()
             answers = await fetch(way, felspar, ASKS, DEADLINE_S)
-            assert time.monotonic() - began < 3 * DEADLINE_S
+            assert time.monotonic() - began < 8
         silent.set()
     assert set(answers.values()) == set(LATE.values())
     # At most: on a slow machine the time may be over before a worker has begun
@@ -51,7 +51,7 @@ async def test_what_waits_for_a_worker_is_dropped_at_the_close(way: Way, monkeyp
     with AuthorityServer(closes) as server:
         async with client(way, server.origin) as felspar:
             felspar._ignored |= {"description", "outputChecks"}
-            answers = await fetch(way, felspar, ASKS, 5.0)
+            answers = await fetch(way, felspar, ASKS)
     assert set(answers.values()) == {Unavailable(CLOSED.why)}
 
 
@@ -68,7 +68,7 @@ class Blocks:
         self.threads.add(threading.current_thread().name)
         self.asked.set()
         if self.free not in request.url.path:
-            self.over.wait(10)
+            self.over.wait(30)
         return httpx.Response(404)
 
 
@@ -77,8 +77,8 @@ async def test_a_worker_that_is_held_up_is_not_waited_for(way: Way) -> None:
     transport = Blocks(free="exe_1")
     async with client(way, "http://127.0.0.1:9", transport=transport) as felspar:
         began = time.monotonic()
-        answers = await fetch(way, felspar, [VERIFY, Verify("exe_2")], DEADLINE_S)
-        assert time.monotonic() - began < 3 * DEADLINE_S
+        answers = await fetch(way, felspar, [VERIFY, Verify("exe_2")], 2.0)
+        assert time.monotonic() - began < 8
     transport.over.set()
     assert answers == {VERIFY: Unavailable("the authority answered with status 404"), Verify("exe_2"): LATE[VERIFY]}
 
@@ -89,8 +89,8 @@ async def test_a_close_waits_for_nobody_and_drops_at_once_what_waits_for_a_worke
     monkeypatch.setattr(crew, "_WORKERS", 1)
     transport = Blocks()
     felspar = Felspar("http://127.0.0.1:9", KEY, transport=transport)
-    waiting = asyncio.ensure_future(felspar.afetch([VERIFY, Verify("exe_2")], 1.0))
-    assert await asyncio.to_thread(transport.asked.wait, 5)
+    waiting = asyncio.ensure_future(felspar.afetch([VERIFY, Verify("exe_2")], 3.0))
+    assert await asyncio.to_thread(transport.asked.wait, 30)
     felspar.close()
     assert not transport.over.is_set()
     answers = await waiting

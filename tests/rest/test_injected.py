@@ -107,10 +107,10 @@ def test_a_request_through_a_transport_is_the_same_request() -> None:
         with Felspar(server.origin, KEY) as ours:
             ours.fetch(ASKS, 5.0)
         with Felspar(server.origin, KEY, transport=httpx.MockTransport(handler)) as injected:
-            assert injected.fetch(ASKS, 5.0) == ANSWERS
+            assert injected.fetch(ASKS, 60.0) == ANSWERS
     [request], [asked] = seen, server.asked
     assert {name.lower(): value for name, value in request.headers.raw} == asked.headers
     assert (request.url.raw_path, request.content) == (asked.target, asked.body)
     waits = request.extensions["timeout"]
     assert waits.keys() == {"connect", "read", "write", "pool"}
-    assert all(4 < seconds <= 5 for seconds in waits.values())
+    assert all(30 < seconds <= 60 for seconds in waits.values())

@@ -37,13 +37,13 @@ def test_a_resolver_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch) -
 
     def look_up(host: str) -> bool:
         threads.append(threading.current_thread())
-        return hung.wait(10)
+        return hung.wait(30)
 
     monkeypatch.setattr(network, "look_up", look_up)
     with Felspar("https://felspar.example", KEY) as felspar:
         began = time.monotonic()
         assert felspar.fetch([VERIFY], DEADLINE_S) == LATE
-        assert time.monotonic() - began < 3 * DEADLINE_S
+        assert time.monotonic() - began < 8
     assert [(thread.name, thread.daemon) for thread in threads] == [("preaction-resolve", True)]
     hung.set()
 
@@ -105,16 +105,18 @@ def test_when_no_address_answers_the_last_failure_counts(monkeypatch: pytest.Mon
 
 
 def test_no_further_address_is_tried_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    began = time.monotonic()
+
     class Slow(Dials):
         def connect_tcp(self, host: str, port: int, timeout: float, *rest: object) -> httpcore.NetworkStream:
-            time.sleep(timeout + 0.1)
+            monkeypatch.setattr("preaction.rest.budget.monotonic", lambda: began + 61)
             return super().connect_tcp(host, port, timeout, *rest)
 
     resolves_to(monkeypatch, "refuses", "spare")
     backend = DeadlineBackend()
     dials = Slow(refuses=httpcore.ConnectError())
     backend._sockets = dials  # type: ignore[assignment]
-    with Budget(time.monotonic() + 0.1), pytest.raises(httpcore.ConnectTimeout):
+    with Budget(began + 60), pytest.raises(httpcore.ConnectTimeout):
         backend.connect_tcp("felspar.example", 443)
     assert len(dials.shares) == 1
 
@@ -219,7 +221,7 @@ def test_headers_in_drops_over_tls_are_not_waited_for(tls: tuple[ssl.SSLContext,
     with AuthorityServer(drips, tls=tls[0]) as server, Felspar(secure(server), KEY, ssl_context=tls[1]) as felspar:
         began = time.monotonic()
         assert felspar.fetch([VERIFY], DEADLINE_S) == LATE
-        assert time.monotonic() - began < 3 * DEADLINE_S
+        assert time.monotonic() - began < 8
 
 
 def test_a_handshake_that_does_not_end_is_not_waited_for() -> None:
@@ -227,7 +229,7 @@ def test_a_handshake_that_does_not_end_is_not_waited_for() -> None:
         felspar = Felspar(f"https://127.0.0.1:{listener.getsockname()[1]}", KEY)
         began = time.monotonic()
         assert felspar.fetch([VERIFY], DEADLINE_S) == LATE
-        assert time.monotonic() - began < 3 * DEADLINE_S
+        assert time.monotonic() - began < 8
 
 
 # A proxy, when it is asked for ----------------------------------------------------------------------------------------
@@ -312,11 +314,11 @@ def test_no_more_connections_are_made_than_may_be_and_a_free_one_is_not_waited_f
     silent = threading.Event()
 
     def hangs(connection: socket.socket, asked: Asked) -> bool:
-        return silent.wait(5)
+        return silent.wait(30)
 
     with AuthorityServer(hangs) as server:
         with Felspar(server.origin, KEY) as felspar:
-            answers = felspar.fetch([VERIFY, Verify("exe_2")], DEADLINE_S)
+            answers = felspar.fetch([VERIFY, Verify("exe_2")], 2.0)
         assert server.connections == len(server.asked) == 1
         silent.set()
     assert set(answers.values()) == set(LATE.values())

@@ -21,14 +21,14 @@ async def client(way: Way, origin: str, **options: Any) -> AsyncIterator[Felspar
     """A client that is waited for in this way, closed afterwards."""
     transport = httpx.AsyncHTTPTransport() if way == "transport of the loop" else None
     try:
-        async with Felspar(origin, KEY, async_transport=transport, **options) as felspar:
+        async with Felspar(origin, KEY, async_transport=transport, **{"deadline_s": 30, **options}) as felspar:
             yield felspar
     finally:
         if transport is not None:
             await transport.aclose()
 
 
-async def fetch(way: Way, felspar: Felspar, asks: Sequence[Ask], deadline_s: float = 5.0) -> Mapping[Ask, object]:
+async def fetch(way: Way, felspar: Felspar, asks: Sequence[Ask], deadline_s: float = 30.0) -> Mapping[Ask, object]:
     """`fetch` or `afetch`."""
     if way == "thread":
         return await asyncio.to_thread(felspar.fetch, asks, deadline_s)
