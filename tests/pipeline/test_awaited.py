@@ -26,7 +26,7 @@ class OnlyAwaited(RedisStore):
 
 
 async def test_p08_all_that_a_pipeline_asks_of_the_store_is_awaited(redis_server: RedisServer) -> None:
-    store = OnlyAwaited(redis_server.url, prefix="only-awaited")
+    store = OnlyAwaited(redis_server.url, prefix="only-awaited", timeout_s=30)
     office = Office(store=store)
     asked = await office.apropose("approve_invoice", LARGE)
     assert asked.confirmation is not None
@@ -47,7 +47,7 @@ async def test_p09_what_is_held_is_settled_from_a_loop(redis_server: RedisServer
     def run(command: Command) -> Any:
         raise ConnectionError
 
-    store = RedisStore(redis_server.url, prefix="settled-from-a-loop")
+    store = RedisStore(redis_server.url, prefix="settled-from-a-loop", timeout_s=30)
     office = Office(store=store, tools={"approve_invoice": {"run": run}})
     held = await office.apropose("approve_invoice", WRITE)
     assert held.code == "outcome_unknown"
@@ -86,10 +86,12 @@ async def test_p09_wherever_it_is_cancelled_an_act_happens_once_at_most(redis_se
     counted = Counted(store)
     assert await counted.write("warm") == "executed"
     was_cancelled: set[bool] = set()
-    for steps in range(0, 240, 3):
+    for steps in (*range(0, 240, 3), 1_000_000):
         request = f"req_{steps}"
         task = asyncio.create_task(counted.write(request))
         for _ in range(steps):
+            if task.done():
+                break
             await asyncio.sleep(0)
         was_cancelled.add(task.cancel())
         (ended,) = await asyncio.gather(task, return_exceptions=True)
@@ -135,7 +137,7 @@ async def test_p08_a_redis_that_is_killed_in_the_middle_of_an_awaited_act_lets_n
         await over.wait()
         return office.approve(command)
 
-    store = RedisStore(own_redis.url)
+    store = RedisStore(own_redis.url, timeout_s=30)
     office: Office = Office(store=store, tools={"approve_invoice": {"run": run}})
     first = asyncio.create_task(office.apropose("approve_invoice", WRITE))
     await entered.wait()

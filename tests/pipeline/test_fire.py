@@ -156,7 +156,7 @@ def test_p08_a_redis_that_is_killed_again_and_again_under_fire_lets_no_act_happe
 def test_p09_a_process_killed_between_act_and_record_over_redis_never_acts_twice(
     way: str, own_redis: RedisServer, tmp_path: Path
 ) -> None:
-    store = RedisStore(own_redis.url)
+    store = RedisStore(own_redis.url, timeout_s=30)
     (process,) = started(tmp_path, own_redis.url, way, (1,))
     process.communicate(timeout=60)
     assert process.returncode == 9
@@ -185,7 +185,7 @@ def test_p08_a_redis_that_is_killed_in_the_middle_of_an_act_lets_none_happen_twi
         over.wait(10)
         return office.approve(command)
 
-    store = RedisStore(own_redis.url)
+    store = RedisStore(own_redis.url, timeout_s=30)
     office: Office = Office(store=store, tools={"approve_invoice": {"run": run}})
     outcomes: list[Any] = []
     first = threading.Thread(target=lambda: outcomes.append(office.write()))

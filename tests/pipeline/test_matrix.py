@@ -157,7 +157,7 @@ def test_p14_a_downstream_timeout_after_an_ambiguous_commit(tool: str, code: str
         started.append(command)
         return hangs(over)(command)
 
-    office = Office(tools={tool: {"run": run, "timeout_s": 0.02}})
+    office = Office(tools={tool: {"run": run, "timeout_s": 0.5}})
     propose = proposer(office, way)
     try:
         outcomes = [propose(tool, TOOLS[tool]) for _ in range(2)]

@@ -290,7 +290,7 @@ async def test_f13_a_tool_that_is_late_is_of_unknown_outcome_and_failed(way: str
         await asyncio.Event().wait()
 
     flight = preflight(storage := MemoryStorage())
-    tools = {"approve_invoice": {"run": hanging if way == "thread" else never, "timeout_s": 0.05}}
+    tools = {"approve_invoice": {"run": hanging if way == "thread" else never, "timeout_s": 0.5}}
     desk = Office(preflight=sources_of(flight, inputs()), tools=tools)
     assert (await desk.apropose("approve_invoice", WRITE)).code == "outcome_unknown"
     gone_on.set()

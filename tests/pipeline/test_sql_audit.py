@@ -86,7 +86,7 @@ def test_p13_without_sqlalchemy_it_says_what_to_install(monkeypatch: pytest.Monk
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, path: Path) -> str:
     if request.param == "sqlite":
-        return f"sqlite:///{path}"
+        return f"sqlite:///{path}?timeout=60"  # five seconds, unless one says otherwise, are few for a turn
     server: Postgres = request.getfixturevalue("postgres")
     return server.new_database().replace("postgresql://", "postgresql+psycopg://")
 

@@ -125,7 +125,7 @@ def test_p12_many_at_once_are_all_counted() -> None:
 def test_p12_the_shorter_time_limit_counts() -> None:
     over = threading.Event()
     slow = {"run": lambda command: over.wait(30), "timeout_s": 10}
-    office = Office(tools={"get_invoice": slow}, limits=Limits(execution_s=0.02))
+    office = Office(tools={"get_invoice": slow}, limits=Limits(execution_s=0.5))
     try:
         assert office.read().code == "timed_out"
     finally:

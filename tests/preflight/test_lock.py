@@ -21,7 +21,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
         yield MemoryStore()
     else:
         server = request.getfixturevalue("redis_server") if request.param == "redis" else None
-        made: Any = SQLiteStore(tmp_path / "store.db") if server is None else RedisStore(server.url, prefix="locks")
+        path = tmp_path / "store.db"
+        made: Any = SQLiteStore(path) if server is None else RedisStore(server.url, prefix="locks", timeout_s=30)
         yield made
         made.close()
 

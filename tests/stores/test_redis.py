@@ -169,7 +169,7 @@ async def test_an_event_loop_is_told_as_well(own_redis: RedisServer, opened: Ope
 
 
 def test_a_server_that_does_not_answer_denies_within_the_time_out(own_redis: RedisServer, opened: Open) -> None:
-    gate, authority = helpdesk(store=opened(own_redis, timeout_s=0.2), rule={"once": "decision"})
+    gate, authority = helpdesk(store=opened(own_redis, timeout_s=1.0), rule={"once": "decision"})
     decided(gate, authority)
     own_redis.freeze()
     before = time.monotonic()
@@ -177,12 +177,12 @@ def test_a_server_that_does_not_answer_denies_within_the_time_out(own_redis: Red
     first = time.monotonic() - before
     assert gate.check(SESSION, REPLY, reply()).code == "gate_error", "connecting anew takes no longer either"
     own_redis.thaw()
-    assert 0.2 <= first < 4, "a loaded machine is slow, but five seconds is what redis-py would wait"
+    assert 1.0 <= first < 4, "a loaded machine is slow, but five seconds is what redis-py would wait"
     assert gate.check(SESSION, REPLY, reply()).code == "allowed"
 
 
 def test_what_got_no_answer_is_not_sent_again(own_redis: RedisServer, opened: Open) -> None:
-    store = opened(own_redis, timeout_s=0.2)
+    store = opened(own_redis, timeout_s=1.0)
     with own_redis.client() as client:
         before = client.info("stats")["total_connections_received"]
         own_redis.freeze()
@@ -350,10 +350,10 @@ def test_a_user_who_may_not_ask_what_is_needed_is_refused(redis_server: RedisSer
     with redis_server.client() as client:
         client.acl_setuser(prefix, enabled=True, passwords=["+pw"], keys=["*"], commands=["+@all", "-info"])
         with pytest.raises(ConfigurationError, match="must be allowed to ask INFO"):
-            RedisStore(f"redis://{prefix}:pw@127.0.0.1:{redis_server.port}", prefix=prefix)
+            RedisStore(f"redis://{prefix}:pw@127.0.0.1:{redis_server.port}", prefix=prefix, timeout_s=30)
         client.acl_setuser(prefix, enabled=True, commands=["+info", "-eval", "-evalsha"])
         with pytest.raises(ConfigurationError, match="NoPermissionError"):
-            RedisStore(f"redis://{prefix}:pw@127.0.0.1:{redis_server.port}", prefix=prefix)
+            RedisStore(f"redis://{prefix}:pw@127.0.0.1:{redis_server.port}", prefix=prefix, timeout_s=30)
         client.acl_deluser(prefix)
 
 
@@ -361,7 +361,7 @@ def test_a_user_with_no_more_than_the_docs_say_can_do_all(redis_server: RedisSer
     with redis_server.client() as client:
         commands = ["+@read", "+@write", "+@connection", "+@scripting", "+info", "+time", "-@dangerous", "+info"]
         client.acl_setuser(prefix, enabled=True, passwords=["+pw"], keys=[f"{{{prefix}}}:*"], commands=commands)
-        store = RedisStore(f"redis://{prefix}:pw@127.0.0.1:{redis_server.port}", prefix=prefix)
+        store = RedisStore(f"redis://{prefix}:pw@127.0.0.1:{redis_server.port}", prefix=prefix, timeout_s=30)
         assert store.put("s", [Slot("g", "a", "value", kind="k")])
         assert store.read("s", "g") == store.read_many("s", "g", ["a"]) == [("a", "value")]
         assert not store.is_full("s")
@@ -421,7 +421,7 @@ def test_a_password_is_in_no_message_no_log_and_no_representation(
     caplog.set_level(logging.DEBUG)
     wrong = "another-pass-word"
     with pytest.raises(ConfigurationError, match="AuthenticationError") as refused:
-        RedisStore(own_redis.url.replace(PASSWORD, wrong))
+        RedisStore(own_redis.url.replace(PASSWORD, wrong), timeout_s=30)
     store = opened(own_redis)
     gate, authority = helpdesk(store=store)
     decided(gate, authority)
@@ -463,11 +463,11 @@ def test_all_keys_begin_with_the_prefix_in_one_slot_and_another_prefix_is_anothe
 def test_a_server_in_cluster_mode_that_holds_the_slot_will_do(redis_binary: Path, tmp_path: Path) -> None:
     with running(redis_binary, tmp_path, cluster_enabled="yes") as server, server.client() as client:
         with pytest.raises(ConfigurationError, match="Redis can't be asked: Cluster"):
-            RedisStore(server.url)
+            RedisStore(server.url, timeout_s=30)
         client.execute_command("CLUSTER", "ADDSLOTS", *range(16384))
         while client.execute_command("CLUSTER INFO")["cluster_state"] != "ok":
             pass
-        store = RedisStore(server.url)
+        store = RedisStore(server.url, timeout_s=30)
         assert store.put("s", [Slot("g", "a", "value", kind="k")])
         assert store.read("s", "g") == store.read_many("s", "g", ["a"]) == [("a", "value")]
         assert store.claim("use", HOUR, take=True) == "free"
@@ -532,19 +532,20 @@ def test_claims_and_texts_whose_time_is_over_leave_no_key(redis_server: RedisSer
 
 def test_times_are_those_of_the_server(redis_server: RedisServer, prefix: str, opened: Open) -> None:
     store = opened(redis_server)
-    store.claim("use", HOUR, take=True)
-    store.swap("n", None, "a", HOUR)
     with redis_server.client() as client:
-        seconds, _ = client.time()
+        first, _ = client.time()
+        store.claim("use", HOUR, take=True)
+        store.swap("n", None, "a", HOUR)
+        last, _ = client.time()
         for names in ("claims", "texts"):
             ((_, until),) = client.zscan_iter(f"{{{prefix}}}:{names}")
-            assert 0 <= until / 1000 - 3600 - seconds < 60
+            assert first <= until / 1000 - 3600 <= last + 1
         assert 0 < client.pttl(f"{{{prefix}}}:text:n") <= 3_600_000
 
 
 def test_over_a_socket_file(redis_binary: Path, tmp_path: Path) -> None:
     with running(redis_binary, tmp_path, unixsocket=str(tmp_path / "s")):
-        store = RedisStore(f"unix://:{PASSWORD}@{tmp_path}/s")
+        store = RedisStore(f"unix://:{PASSWORD}@{tmp_path}/s", timeout_s=30)
         assert store.swap("n", None, "a", HOUR).done
         store.close()
         assert store.look("n") == "a", "a closed store opens again"

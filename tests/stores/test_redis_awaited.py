@@ -79,11 +79,13 @@ async def test_wherever_it_is_cancelled_the_next_one_hears_its_own_answer(redis_
         await store.aswap("b", None, "of b", HOUR)
         for cold in (True, False):
             heard: list[str | None] = []
-            for steps in range(500):
+            for steps in (*range(500), *[1_000_000] * 5):  # a slow server's answer comes after more of them
                 if cold:
                     await store.aclose()
                 task = asyncio.create_task(store.alook("a"))
                 for _ in range(steps):
+                    if task.done():
+                        break
                     await asyncio.sleep(0)
                 if task.done():
                     heard.append(await task)
@@ -133,7 +135,7 @@ async def test_away_raises_and_back_it_works(own_redis: RedisServer) -> None:
 async def test_no_answer_raises_within_the_time_out_is_not_sent_again_and_holds_nobody_up(
     own_redis: RedisServer,
 ) -> None:
-    async with opened(own_redis, timeout_s=0.2) as store:
+    async with opened(own_redis, timeout_s=1.0) as store:
         with own_redis.client() as client:
             await store.alook("n")
             before = client.info("stats")["total_connections_received"]
@@ -145,7 +147,7 @@ async def test_no_answer_raises_within_the_time_out_is_not_sent_again_and_holds_
                 await asyncio.sleep(0.005)
             with pytest.raises(StoreUnavailable, match="TimeoutError"):
                 await task
-            assert 0.2 <= time.monotonic() - start < 4
+            assert 1.0 <= time.monotonic() - start < 10
             assert turns > 5, "the loop went on meanwhile"
             own_redis.thaw()
             assert client.info("stats")["total_connections_received"] == before
@@ -178,7 +180,7 @@ async def test_a_user_who_may_not_ask_info_is_refused(redis_server: RedisServer)
     user = uuid.uuid4().hex
     with redis_server.client() as client:
         client.acl_setuser(user, enabled=True, passwords=["+pw"], keys=["*"], commands=["+@all"])
-        store = RedisStore(f"redis://{user}:pw@127.0.0.1:{redis_server.port}", prefix=user)
+        store = RedisStore(f"redis://{user}:pw@127.0.0.1:{redis_server.port}", prefix=user, timeout_s=30)
         client.acl_setuser(user, enabled=True, commands=["-info"])
         with pytest.raises(StoreUnavailable, match="must be allowed to ask INFO"):
             await store.alook("n")
@@ -209,7 +211,7 @@ async def test_a_server_that_was_emptied_answers_nothing(own_redis: RedisServer)
 
 
 def test_each_loop_has_connections_of_its_own_and_one_that_is_over_is_forgotten(redis_server: RedisServer) -> None:
-    store = RedisStore(redis_server.url, prefix=uuid.uuid4().hex)
+    store = RedisStore(redis_server.url, prefix=uuid.uuid4().hex, timeout_s=30)
 
     async def count() -> str | None:
         held = await store.alook("n")

@@ -267,9 +267,9 @@ def test_looking_at_a_claim_does_not_take_it(store: Store) -> None:
 def test_a_claim_is_kept_for_its_time_and_then_free_again(make: Factory) -> None:
     made = make()
     made.store.claim("use", HOUR, take=True)
-    made.pass_time(HOUR - timedelta(seconds=1))
+    made.pass_time(HOUR - timedelta(minutes=1))
     assert made.store.claim("use", HOUR, take=True) == "taken"
-    made.pass_time(timedelta(seconds=2))
+    made.pass_time(timedelta(minutes=2))
     assert made.store.claim("use", HOUR, take=False) == "free"
     assert made.store.claim("use", HOUR, take=True) == "free"
     assert made.store.claim("use", HOUR, take=True) == "taken"
@@ -278,9 +278,9 @@ def test_a_claim_is_kept_for_its_time_and_then_free_again(make: Factory) -> None
 def test_asking_again_does_not_stretch_a_claim(make: Factory) -> None:
     made = make()
     made.store.claim("use", HOUR, take=True)
-    made.pass_time(HOUR - timedelta(seconds=1))
+    made.pass_time(HOUR - timedelta(minutes=1))
     made.store.claim("use", HOUR, take=True)
-    made.pass_time(timedelta(seconds=2))
+    made.pass_time(timedelta(minutes=2))
     assert made.store.claim("use", HOUR, take=False) == "free"
 
 
@@ -341,9 +341,9 @@ def test_an_empty_text_is_a_text(store: Store) -> None:
 def test_a_text_stands_for_its_time_and_then_for_nothing(make: Factory) -> None:
     made = make()
     made.store.swap("n", None, "a", HOUR)
-    made.pass_time(HOUR - timedelta(seconds=1))
+    made.pass_time(HOUR - timedelta(minutes=1))
     assert made.store.look("n") == "a"
-    made.pass_time(timedelta(seconds=2))
+    made.pass_time(timedelta(minutes=2))
     assert made.store.look("n") is None
     assert made.store.swap("n", "a", "b", HOUR) == Swapped(False, None)
     assert made.store.swap("n", None, "b", HOUR) == Swapped(True, "b")
