@@ -4,8 +4,9 @@
 `gate, authority = company()`, `decided(gate, authority, "acme.example")`, `gate.check(SESSION, MAIL, mail())`: too.
 """
 
+import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from preaction import ActionGate, Verdict, create_action_gate
@@ -121,3 +122,10 @@ def assert_denied(verdict: Verdict, code: str, failed: str | None = "fields") ->
 def shown(value: object) -> str:
     """A value in the name of a test, without its address: two workers must give a test the same name."""
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+
+
+def run_interrupted(coroutine: Coroutine[Any, Any, object]) -> object:
+    """`asyncio.run` for what an interrupt ends: what its tasks left behind complains to no later test's log."""
+    with asyncio.Runner() as runner:
+        runner.get_loop().set_exception_handler(lambda loop, context: None)
+        return runner.run(coroutine)

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import pytest
 
 import preaction.drive as drive_module
-from kit import REPLY, SESSION, decided, helpdesk, reply, shown
+from kit import REPLY, SESSION, decided, helpdesk, reply, run_interrupted, shown
 from preaction import create_action_gate
 from preaction._core.facts import (
     Ask,
@@ -46,7 +46,8 @@ RECALL = Recall("triage-ticket", ("hc-1201",), whole=False)
 TOGETHER: tuple[Ask, ...] = (VERIFY, DESCRIBE, CHECK)
 DESCRIPTION = FakeAuthority().description()
 SOON = 0.2  # seconds: the deadline of what never answers
-SURELY = 10.0  # seconds: the deadline of what answers, and the time after which a barrier gives up
+BESIDE = 1.0  # seconds: the same, where something else does answer or begin meanwhile
+SURELY = 30.0  # seconds: the deadline of what answers, and the time after which a barrier gives up
 
 
 def asking(*batches: Batch) -> Procedure[list[dict[Any, Any]]]:
@@ -435,7 +436,7 @@ def test_an_interrupt_in_a_fetch_decides_nothing(kind: str, error: BaseException
     }[kind]
     watched = Watched((VERIFY,))
     with pytest.raises(type(error)):
-        asyncio.run(drive(way, watched(), facts))
+        run_interrupted(drive(way, watched(), facts))
     assert (watched.closed, watched.ended) == (True, False)
 
 
@@ -538,7 +539,7 @@ LATE = Unavailable("it did not answer in time")
 
 @every_way
 async def test_a_callable_that_hangs_is_late_and_its_siblings_still_arrive(way: Way, hanging: Hanging) -> None:
-    got = await answers(way, plain_facts(verify=hanging), *TOGETHER, deadline_s=SOON)
+    got = await answers(way, plain_facts(verify=hanging), *TOGETHER, deadline_s=BESIDE)
     assert got[VERIFY] == LATE
     assert isinstance(got[DESCRIBE], JobDescription)
     assert got[CHECK] == {"asked": "chk_1"}
@@ -554,7 +555,7 @@ async def test_a_coroutine_function_that_hangs_is_late_and_gives_its_thread_back
         finally:
             left.set()
 
-    got = await answers(way, plain_facts(verify=verify), VERIFY, CHECK, deadline_s=SOON)
+    got = await answers(way, plain_facts(verify=verify), VERIFY, CHECK, deadline_s=BESIDE)
     assert got[VERIFY] in (LATE, Unavailable("it failed with TimeoutError"))
     assert got[CHECK] == {"asked": "chk_1"}
     assert await asyncio.to_thread(left.wait, SURELY)
@@ -572,7 +573,7 @@ async def test_when_every_thread_hangs_calls_are_denied_in_time_and_go_on_afterw
     authority = FakeAuthority()
     with Hanging().released_at_the_end() as hanging:
         many = [Verify(f"exe_{number}") for number in range(MAX_THREADS + 6)]
-        got = await answers(way, plain_facts(verify=hanging), *many, deadline_s=SOON)
+        got = await answers(way, plain_facts(verify=hanging), *many, deadline_s=2 * BESIDE)
         assert set(got.values()) == {LATE}
         hanging.wait_for(MAX_THREADS)
 
@@ -664,7 +665,7 @@ def test_a_child_forked_while_every_thread_is_busy_can_still_check() -> None:
     gate = _gate_of_functions(authority, deadline_s=SURELY)
     with Hanging().released_at_the_end() as hanging:
         many = [Verify(f"exe_{number}") for number in range(MAX_THREADS)]
-        run(asking(tuple(many)), no_session, plain_facts(verify=hanging), SOON)
+        run(asking(tuple(many)), no_session, plain_facts(verify=hanging), 2 * BESIDE)
         hanging.wait_for(MAX_THREADS)
         child = os.fork()
         if child == 0:
@@ -690,7 +691,7 @@ def _exit_code(child: int) -> int:
     ended: list[int] = []
     waiter = threading.Thread(target=lambda: ended.append(os.waitpid(child, 0)[1]))
     waiter.start()
-    waiter.join(SURELY)
+    waiter.join(60)
     if not ended:
         os.kill(child, signal.SIGKILL)
         waiter.join()
