@@ -84,13 +84,24 @@ def answering(answer: Any) -> Callable[..., Awaitable[Any]]:
 
 
 def broken(desk: Desk, answer: Any) -> Desk:
-    """The desk, with a gate that answers so."""
-    vars(desk.gate).update(acheck=answering(answer))
+    """The desk, with a gate that answers so; one that hangs isn't waited for long."""
+    vars(desk.gate).update(acheck=answering(answer), _deadline_s=0.5)
     return desk
 
 
-async def how_it_ends(run: Awaitable[Any], *, within: float = 6) -> str:
-    """`ended` for a run that came to its final answer, `stopped` for one that didn't, `hangs`, or what it raised."""
+async def until(holds: Callable[[], Any]) -> None:
+    """Wait for what another task or thread does."""
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def how_it_ends(run: Awaitable[Any], *, hangs: bool = False) -> str:
+    """`ended` for a run that came to its final answer, `stopped` for one that didn't, `hangs`, or what it raised.
+
+    One that `hangs`, as expected, is waited for only so long.
+    """
+    within = 3 if hangs else 25  # less than what hangs takes
     try:
         return "ended" if await asyncio.wait_for(run, within) else "stopped"
     except TimeoutError:

@@ -171,7 +171,7 @@ async def test_what_middleware_does_wrong_says_nothing_or_hangs_and_a_gate_that_
     bare = Desk()
     agent = agent_of(bare.bodies, [[reply()]])
     wrong = function_middleware(answering(FAILURES[what]))
-    assert await how_it_ends(play(agent, middleware=[wrong])) == ended
+    assert await how_it_ends(play(agent, middleware=[wrong]), hangs=FAILURES[what] is HANGS) == ended
     assert told(agent) == told_of_it
     assert bare.replies() == []
 
@@ -527,14 +527,18 @@ async def test_a_resolver_that_fails_denies() -> None:
 
 
 async def test_a_cancelled_run_stays_cancelled() -> None:
+    asked = asyncio.Event()
+
     async def hang(_: str) -> Any:
+        asked.set()
         await asyncio.sleep(30)
 
     desk = Desk(options={"verify": hang}).prepared()
     agent = agent_of(desk.bodies, [[reply()]])
     install(agent, desk.gate)
     task = asyncio.create_task(play(agent))
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(30):
+        await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -941,16 +941,20 @@ def test_a_call_that_can_not_be_read_is_denied(mode: str, monkeypatch: pytest.Mo
 
 
 async def test_a_cancelled_run_stays_cancelled() -> None:
+    asked = asyncio.Event()
+
     async def hang(_: str) -> Any:
+        asked.set()
         await asyncio.sleep(30)
 
     desk = Desk(options={"verify": hang, "deadline_s": 30}).prepared()
     agent = agent_of([of_async(body) for body in desk.bodies], [[reply()]])
     install(agent, desk.gate, session=of_the_chat)
     task = asyncio.create_task(agent.arun("hi", metadata={"chat": SESSION}))
-    await asyncio.sleep(0.3)
+    async with asyncio.timeout(30):
+        await asked.wait()
     task.cancel()
-    await asyncio.wait([task], timeout=5)
+    await asyncio.wait([task], timeout=60)
     assert task.done()
     assert desk.replies() == []
     assert told(agent) == []  # no denial was made of it

@@ -34,6 +34,7 @@ agent_key_env: DESK_KEY
 job: triage-ticket
 decision_tool: get_job_decision
 output_check_tool: check_output
+deadline_s: 60
 tools:
   helpdesk_reply:
     writes: billing-team-reply
@@ -289,7 +290,7 @@ def test_as_a_process_it_blocks_with_exit_code_2_and_denies_with_0(rules: Path) 
     for text, status in (("{bad", 2), (call, 0)):
         done = subprocess.run(
             command, input=text, env={**os.environ, "DESK_KEY": "fsp_agent_1"}, capture_output=True, text=True,
-            check=False, timeout=60,
+            check=False, timeout=120,
         )  # fmt: skip
         assert done.returncode == status, done.stderr
         assert bool(done.stdout) is (status == 0)
@@ -312,7 +313,7 @@ from preaction.cli.app import app
 app()
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], input="{}", capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", code], input="{}", capture_output=True, text=True, timeout=90, check=False
     )
     assert done.returncode == 2
     assert "did not come to an end" in done.stderr

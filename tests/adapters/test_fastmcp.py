@@ -32,7 +32,7 @@ from fastmcp.tools.base import ToolResult
 from fastmcp.tools.tool_transform import ToolTransformConfig
 from mcp.types import CallToolRequestParams
 
-from adapters.around import FAILURES, HANGS, answering, broken, changing, checks_of, how_it_ends, undecided
+from adapters.around import FAILURES, HANGS, answering, broken, changing, checks_of, how_it_ends, undecided, until
 from adapters.contract import (
     BODY,
     CHECK,
@@ -202,7 +202,7 @@ def test_what_middleware_does_wrong_is_an_error_of_the_protocol_and_a_gate_that_
         return True
 
     hangs = FAILURES[what] is HANGS
-    assert asyncio.run(how_it_ends(ask())) == (HANGS if hangs else "ended")
+    assert asyncio.run(how_it_ends(ask(), hangs=hangs)) == (HANGS if hangs else "ended")
     assert hangs or not told[0].startswith("Denied")
     assert bare.replies() == []
 
@@ -630,16 +630,12 @@ DECIDES_AND_REPLIES = [[ToolCall(DECIDE, {"entity_id": TICKET})], [ToolCall(CHEC
 
 
 async def over_http(server: FastMCP, turns: Any, *, era: str | None, meta: dict[str, Any] | None = None) -> list[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    config = uvicorn.Config(server.http_app(), host="127.0.0.1", port=port, log_level="critical", ws="none")
-    http = uvicorn.Server(config)
-    serving = asyncio.create_task(http.serve())
-    while not http.started:  # noqa: ASYNC110 - it tells nobody
-        await asyncio.sleep(0.02)
+    listener = socket.create_server(("127.0.0.1", 0))
+    http = uvicorn.Server(uvicorn.Config(server.http_app(), log_level="critical", ws="none"))
+    serving = asyncio.create_task(http.serve(sockets=[listener]))  # closes it
     try:
-        return await talk(f"http://127.0.0.1:{port}/mcp", turns, meta=meta, era=era)
+        await until(lambda: http.started)
+        return await talk(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", turns, meta=meta, era=era)
     finally:
         http.should_exit = True
         await serving

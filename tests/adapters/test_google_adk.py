@@ -296,7 +296,8 @@ async def test_what_a_callback_does_wrong_allows_says_nothing_or_ends_the_run_an
 ) -> None:
     bare = Desk()
     agent = agent_of(bare.bodies, [[reply(OTHER)]])
-    assert await how_it_ends(play(agent, [Hook(answering(FAILURES[what]))])) == ended
+    run = play(agent, [Hook(answering(FAILURES[what]))])
+    assert await how_it_ends(run, hangs=FAILURES[what] is HANGS) == ended
     assert len(bare.replies()) == ran
     assert agent.model.told == ([] if told is None else [told])
 
@@ -769,18 +770,21 @@ async def test_a_resolver_that_fails_denies() -> None:
 
 
 async def test_a_cancelled_run_stays_cancelled() -> None:
+    asked = asyncio.Event()
+
+    async def hang(_: str) -> Any:
+        asked.set()
+        await asyncio.sleep(30)
+
     desk = Desk(options={"verify": hang}).prepared()
     agent = agent_of(desk.bodies, [[reply()]])
     task = asyncio.create_task(play(agent, [install(agent, desk.gate)]))
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(30):
+        await asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert desk.replies() == []
-
-
-async def hang(_: str) -> Any:
-    await asyncio.sleep(30)
 
 
 async def test_observe_lets_the_call_through_as_it_came() -> None:

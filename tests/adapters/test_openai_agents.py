@@ -56,7 +56,7 @@ from openai.types.responses import (
     ResponseOutputText,
 )
 
-from adapters.around import cost, import_without, run_example, run_page
+from adapters.around import cost, import_without, run_example, run_page, until
 from adapters.contract import (
     BODY,
     CHECK,
@@ -293,7 +293,7 @@ async def test_a04_a_result_that_can_not_be_recorded_does_not_end_the_run_and_it
 async def test_a02_in_one_turn_a_call_whose_check_fails_leaves_the_others_alone() -> None:
     async def guard(data: Any) -> ToolGuardrailFunctionOutput:
         if OTHER in data.context.tool_arguments:
-            await asyncio.sleep(0.2)
+            await until(desk.replies)
             raising()
         return ToolGuardrailFunctionOutput.allow()
 
@@ -320,7 +320,7 @@ async def test_a05_the_calls_of_one_turn_run_at_once() -> None:
     desk, both = Desk(), asyncio.Barrier(2)
 
     async def meet(_: Any) -> ToolGuardrailFunctionOutput:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await both.wait()
         return ToolGuardrailFunctionOutput.allow()
 
@@ -633,11 +633,11 @@ async def test_a08_an_agent_as_a_tool_is_gated_and_shares_the_session() -> None:
 async def test_a05_what_an_agent_as_a_tool_decides_does_not_count_for_a_call_beside_it() -> None:
     desk = Desk().prepared()
     second, _ = behind(desk, [[decide("HC-1300")], []])
-    beside = function_tool(desk.helpdesk_reply)
+    beside, other = function_tool(desk.helpdesk_reply), {"ticket_id": "HC-1300", "body": BODY}
 
     async def wait(_: Any) -> ToolGuardrailFunctionOutput:
-        await asyncio.sleep(0.5)  # until the agent beside it has decided
-        assert desk.ran
+        # The agent beside it has decided, and that is on record
+        await until(lambda: desk.gate.preview(SESSION, REPLY, other).code != "case_not_decided")
         return ToolGuardrailFunctionOutput.allow()
 
     beside.tool_input_guardrails = [ToolInputGuardrail(wait)]

@@ -693,12 +693,12 @@ def test_two_runs_at_once_of_an_agent_that_writes_code_are_not_taken_for_each_ot
 
     def wait() -> None:
         inside.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     agent.python_executor.send_tools({**agent.tools, "wait": wait})
     thread = threading.Thread(target=agent.python_executor, args=("wait()",))
     thread.start()
-    inside.wait(10)
+    assert inside.wait(60)
     try:
         with desk.gate.session(SESSION), pytest.raises(Exception, match="runs twice at once"):
             agent.python_executor(as_code(reply()))

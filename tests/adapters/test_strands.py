@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -32,6 +33,7 @@ from adapters.around import (
     run_example,
     run_page,
     undecided,
+    until,
 )
 from adapters.contract import (
     BODY,
@@ -633,14 +635,17 @@ def test_a_resolver_that_fails_denies() -> None:
 
 
 async def test_a_cancelled_run_stays_cancelled() -> None:
+    asked = threading.Event()
+
     async def hang(_: str) -> Any:
+        asked.set()
         await asyncio.sleep(30)
 
     desk = Desk(options={"verify": hang}).prepared()
     agent = agent_of(tools_of(desk), [[reply()]])
     install(agent, desk.gate, session=of_the_chat)
     task = asyncio.create_task(agent.invoke_async("hi", invocation_state={"chat": SESSION}))
-    await asyncio.sleep(0.1)
+    await until(asked.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
