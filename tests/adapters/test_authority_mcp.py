@@ -58,6 +58,7 @@ agent_key_env: DESK_KEY
 job: triage-ticket
 decision_tool: get_job_decision
 output_check_tool: check_output
+deadline_s: 60
 tools:
   helpdesk_reply:
     writes: billing-team-reply
@@ -218,7 +219,7 @@ async def test_another_tenants_key_sees_nothing(tmp_path: Path, era: str) -> Non
                 unknown = refusal(await client.call_tool("check_output", {**asked, "execution_id": "exe_none"}))
                 assert theirs == unknown == nothing
         assert keyring.revoke(other.split("_")[2], datetime.now(UTC))
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {other}"}, trust_env=False) as http:
+        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {other}"}, trust_env=False, timeout=30) as http:
             assert (await http.post(f"{served.origin}/mcp", content=b"{}")).status_code == 401
 
 
@@ -253,7 +254,7 @@ INITIALIZE = (
 
 
 def run(world: World, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    options: Any = {"capture_output": True, "text": True, "timeout": 60, "input": "", "check": False}
+    options: Any = {"capture_output": True, "text": True, "timeout": 120, "input": "", "check": False}
     return subprocess.run([*PREACTION, "mcp", *words], env={**world.environ, **environ}, **options)
 
 
@@ -279,7 +280,7 @@ def test_a_signal_ends_the_command_while_it_waits_for_its_client(world: World, n
         waiting.stdin.flush()
         assert "get_job_decision" in waiting.stdout.readline()
         waiting.send_signal(number)
-        assert waiting.wait(20) == -number
+        assert waiting.wait(60) == -number
 
 
 def test_the_page_of_the_authority_shows_what_it_answers() -> None:
@@ -294,7 +295,7 @@ async def test_an_authority_that_is_away_or_takes_no_key_is_named(world: World) 
     says = {}
     for name, felspar in {
         "away": Felspar(away, world.local.agent_key, deadline_s=2),
-        "no key": Felspar(world.origin, "pa_agent_0_x"),
+        "no key": Felspar(world.origin, "pa_agent_0_x", deadline_s=60),
     }.items():
         with felspar, pytest.raises(ToolRefused) as caught:
             await AuthorityTools(felspar).answer(None, TOOLS["describe_job"], {"job": JOB})
@@ -362,7 +363,7 @@ def test_the_proxy_says_what_it_lacks(world: World) -> None:
     environ = {name: value for name, value in world.environ.items() if name != "DESK_KEY"}
     words_ = ["proxy", "--rules", str(world.rules), "--with-authority", "--", *DESK]
     done = subprocess.run(
-        [*PREACTION, *words_], env=environ, capture_output=True, text=True, timeout=60, input="", check=False
+        [*PREACTION, *words_], env=environ, capture_output=True, text=True, timeout=120, input="", check=False
     )
     assert done.returncode == 2
     assert "--with-authority" in done.stderr
@@ -398,7 +399,7 @@ def asked(id: int, method: str, **params: Any) -> types.JSONRPCRequest:
 
 async def both(world: World, questions: list[Any], *said: Any) -> tuple[Lonely, list[Any]]:
     server = Lonely(*said)
-    with Felspar(world.origin, world.local.agent_key) as felspar:
+    with Felspar(world.origin, world.local.agent_key, deadline_s=60) as felspar:
         async with WithAuthority(server, AuthorityTools(felspar)).connect() as connection:
             for question in questions:
                 await connection.send(question)
@@ -427,7 +428,7 @@ async def test_they_come_on_the_last_page_and_other_errors_stay(world: World) ->
 
 async def test_a_task_of_theirs_is_refused(world: World) -> None:
     server = Lonely()
-    with Felspar(world.origin, world.local.agent_key) as felspar:
+    with Felspar(world.origin, world.local.agent_key, deadline_s=60) as felspar:
         async with WithAuthority(Hanging(), AuthorityTools(felspar)).connect() as connection:
             await connection.send(asked(1, "tools/call", name="describe_job", arguments={"job": JOB}, task={}))
             async for message in connection.messages():
@@ -455,7 +456,7 @@ def cancelled(id: int) -> types.JSONRPCNotification:
 
 async def test_a_call_of_theirs_can_be_cancelled(world: World) -> None:
     server = Hanging()
-    with Felspar(world.origin, world.local.agent_key) as felspar:
+    with Felspar(world.origin, world.local.agent_key, deadline_s=60) as felspar:
         async with WithAuthority(server, Slow(felspar)).connect() as connection:
             await connection.send(asked(1, "tools/call", name="describe_job", arguments={"job": JOB}))
             await anyio.wait_all_tasks_blocked()

@@ -196,13 +196,13 @@ def test_a02_a_hook_that_fails_or_speaks_wrongly_lets_the_tool_run(blocks: bool)
     async def answers(given: Any, tool_use_id: str | None, context: Any) -> Any:
         answer = ANSWERS[given["tool_input"]["ticket_id"]][0]
         if isinstance(answer, TimeoutError):
-            await asyncio.sleep(3)
+            await asyncio.sleep(6)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     failure: dict[str, Any] = {"on_failure": "block"} if blocks else {}
-    own = HookMatcher(matcher=FRONT + REPLY, hooks=[answers], timeout=1, **failure)
+    own = HookMatcher(matcher=FRONT + REPLY, hooks=[answers], timeout=3, **failure)
     early = HookMatcher(matcher=FRONT + LOOK, hooks=[says_no_too_early], **failure)
     turns = [[ToolCall(LOOK, {"ticket_id": TICKET})], *([reply(how)] for how in ANSWERS)]
     for installed in (False, True):

@@ -78,7 +78,7 @@ class World:
                 *options,
             ]  # fmt: skip
             done = subprocess.run(
-                command, env=environ, cwd=self.folder, capture_output=True, text=True, check=False, timeout=120,
+                command, env=environ, cwd=self.folder, capture_output=True, text=True, check=False, timeout=300,
                 stdin=subprocess.DEVNULL,
             )  # fmt: skip
             self.said = done.stdout + done.stderr
