@@ -183,5 +183,7 @@ def test_thousands_of_checks_leave_nothing_behind(
     assert after.resident - before.resident < RESIDENT_BYTES
     assert after.files <= before.files
     assert after.connections <= before.connections
-    assert after.threads <= before.threads
-    assert server_after <= server_before
+    # A pool may start one more thread, and that have a file; a leak for each round would be six, for each session 300
+    assert after.threads <= before.threads + 3
+    assert server_after[0] <= server_before[0] + 2
+    assert server_after[1] <= server_before[1] + 3

@@ -29,6 +29,7 @@ def test_a_served_pack_decides_on_what_is_looked_up(files: tuple[str, Path]) -> 
             headers={"Authorization": f"Bearer {ready['agentKey']}"},
             json={"entity_id": "HC-1", "evidence": TOPIC},
             trust_env=False,
+            timeout=30,
         )
     assert answer.json()["outcome"]["id"] == "refund"
 

@@ -1,5 +1,6 @@
 """`preaction watch`: verdicts as they come, from a real file, by a real process."""
 
+import contextlib
 import json
 import os
 import pty
@@ -273,7 +274,10 @@ def on_a_terminal(trail: Path, columns: int, **environment: str) -> str:
     os.close(theirs)
     with os.fdopen(ours, "rb", buffering=0) as screen:
         os.set_blocking(screen.fileno(), False)
-        sent = screen.read(1 << 16)
+        sent = b""
+        with contextlib.suppress(OSError):  # nobody has the other end any more
+            while part := screen.read(1 << 16):  # one read may give a part
+                sent += part
     return sent.decode().replace("\r\n", "\n")
 
 

@@ -3,6 +3,7 @@
 `make docs` runs this and names the folder in PREACTION_SITE; the environment of the other tests can't build the site.
 """
 
+import contextlib
 import importlib
 import os
 import re
@@ -17,6 +18,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
+from playwright.sync_api import TimeoutError as TooLate
 
 from authority.console.conftest import chromium  # noqa: F401 (a fixture)
 from docs.pages import ROOT
@@ -152,7 +154,12 @@ def test_what_is_searched_for_is_found_on_this_machine(page: Page, origin: str) 
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(origin, wait_until="networkidle")
-    page.keyboard.press("Control+k")
-    page.locator("input:focus").fill("already_used")
+    field = page.locator("input:focus")
+    for _ in range(10):  # until the page listens; it would close again what is open
+        page.keyboard.press("Control+k")
+        with contextlib.suppress(TooLate):
+            field.wait_for(timeout=3000)
+            break
+    field.fill("already_used")
     page.locator("a", has_text="Verdicts").filter(has_text="Rules, options and codes").wait_for()
     assert [url for url in asked if not url.startswith((origin, "data:", "blob:"))] == []

@@ -28,7 +28,7 @@ def collected(modules: set[str]) -> set[tuple[str, str]]:
     """Module and name of all tests that pytest finds there, those marked `long` among them."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "", "-p", "no:cacheprovider", *modules]
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
-    run = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    run = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=600, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     return {(module, name) for module, name in re.findall(r"^(tests/\S+\.py)::(\w+)", run.stdout, re.MULTILINE)}
 
