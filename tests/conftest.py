@@ -20,7 +20,13 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # `fast` repeats itself exactly, so that a red run is red again; `nightly` looks for what nobody has seen yet.
 # A test that names its own `max_examples` keeps it in both.
 settings.register_profile(
-    "fast", max_examples=60, stateful_step_count=25, deadline=None, derandomize=True, database=None
+    "fast",
+    max_examples=60,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],  # as slow as the machine is
 )
 settings.register_profile(
     "nightly",
@@ -35,7 +41,6 @@ settings.register_profile(  # `make mutation`: runs for each of thousands of cha
     settings.get_profile("fast"),
     max_examples=10,
     stateful_step_count=10,
-    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
