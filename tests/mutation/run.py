@@ -24,7 +24,7 @@ sys.path.insert(0, str(OWN / "tests"))
 import pytest  # noqa: E402
 
 from mutation.mutants import Mutant, chosen, copied, mutated  # noqa: E402
-from mutation.survivors import KIND, as_entry, explanations, unexplained, useless  # noqa: E402
+from mutation.survivors import KIND, Explanation, as_entry, doubtful, explanations, unexplained, useless  # noqa: E402
 from mutation.trials import Outcome, Trials  # noqa: E402
 
 
@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = 0
     for room in list(rooms) if patterns else asked.wanted or list(rooms):
         begun = time.monotonic()
-        outcomes = _in_room(room, rooms[room], patterns, asked)
+        own = [] if patterns else [one for one in explained if one.room == room]
+        outcomes = _in_room(room, rooms[room], patterns, asked, own)
         if isinstance(outcomes, str):
             print(f"{room}: {outcomes}")
             return 2
@@ -47,8 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{room}: {score(outcomes.values())}, {time.monotonic() - begun:.0f} s", flush=True)
         about = [one for one in explained if one.room in (room, KIND)]
         wrong += _said(as_entry(room, outcomes[mutant], mutant) for mutant in unexplained(outcomes, about))
-        if not patterns:
-            wrong += _said(useless(outcomes, [one for one in about if one.room == room]))
+        wrong += _said(useless(outcomes, own))
         tried |= outcomes
     if not asked.wanted:
         wrong += _said(useless(tried, [one for one in explained if one.room not in rooms]))
@@ -82,21 +82,28 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _in_room(
-    room: str, entry: Mapping[str, Any], patterns: Sequence[str], asked: argparse.Namespace
+    room: str,
+    entry: Mapping[str, Any],
+    patterns: Sequence[str],
+    asked: argparse.Namespace,
+    own: Sequence[Explanation],
 ) -> dict[Mutant, Outcome] | str:
-    """What became of the room's mutants; or why that can't be told."""
+    """What became of the room's mutants, which `own` is about; or why that can't be told."""
     copy = asked.root / "mutants" / room
     copied(asked.root, copy)
     mutants = {mutant.name: mutant for mutant in chosen(mutated(copy, entry["code"], patterns), patterns)}
     if not mutants:
         return {}
     answer = copy / "outcomes.json"
+
+    def doubted(outcomes: Mapping[str, Outcome]) -> list[str]:
+        return [one.name for one in doubtful({mutants[name]: outcome for name, outcome in outcomes.items()}, own)]
+
+    trials = Trials(list(mutants), asked.children, asked.at_most, copy, doubted)
     # A process of its own: what one room has imported is not the next one's code
     if (pid := os.fork()) == 0:
         try:
-            answer.write_text(
-                json.dumps(_tried(copy, entry["tests"], Trials(list(mutants), asked.children, asked.at_most, copy)))
-            )
+            answer.write_text(json.dumps(_tried(copy, entry["tests"], trials)))
         finally:
             os._exit(0)
     os.waitpid(pid, 0)

@@ -65,6 +65,16 @@ def useless(outcomes: Mapping[Mutant, Outcome], explained: Iterable[Explanation]
     ]
 
 
+def doubtful(outcomes: Mapping[Mutant, Outcome], explained: Iterable[Explanation]) -> list[Mutant]:
+    """Those that make a run fail, and may by chance: a machine short of memory breaks a trial, a test that fails once
+    kills what it can't notice, and so makes its explanation useless."""
+    covered = [[mutant for mutant in outcomes if entry.covers(mutant)] for entry in explained]
+    killed = [mutants for mutants in covered if all(outcomes[mutant] == "killed" for mutant in mutants)]
+    return [
+        one for one, outcome in outcomes.items() if outcome == "broken" or any(one in mutants for mutants in killed)
+    ]
+
+
 def as_entry(room: str, outcome: Outcome, mutant: Mutant) -> str:
     """The mutant as an entry of `survivors.toml`, for whom a reason is known."""
     keys = [f"{key} = {_quoted(getattr(mutant, key))}" for key in ("function", "before", "after")]

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from mutation.mutants import Mutant
-from mutation.survivors import Explanation, as_entry, explanations, unexplained, useless
+from mutation.survivors import Explanation, as_entry, doubtful, explanations, unexplained, useless
 from mutation.trials import Outcome
 
 RUN = Path(__file__).with_name("run.py")
@@ -74,6 +74,14 @@ function = 'small.sh*'
 before = 'return number \\+ 1'
 after = 'return number . \\d'
 why = "nothing is shown"
+"""
+
+EXPLAINED_UNREACHED = """
+[[kind]]
+function = 'small.*'
+before = '(?:return 1|while number is None:)'
+after = '.*'
+why = "no test goes there"
 """
 
 MUTANT = Mutant("small.x_within__mutmut_1", "small.within", "return number <= 3", "return number < 3")
@@ -168,6 +176,53 @@ def test_an_entry_is_of_no_use_when_its_mutants_are_killed_or_gone_and_not_when_
     assert useless({MUTANT: "survived"}, [entry]) == useless({MUTANT: "timeout"}, [entry]) == []
     assert useless({MUTANT: "killed"}, [entry]) == [f"survivors.toml explains what is killed: {entry}"]
     assert useless({}, [entry]) == [f"survivors.toml explains what does not exist: {entry}"]
+
+
+ONCE = """
+import os
+from pathlib import Path
+
+from small import known, shown
+
+
+def first_of(name):
+    try:
+        Path(name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def test_that_breaks_once():
+    if not (known(3) and not known(4)):
+        if first_of("broken"):
+            os._exit(70)
+        raise AssertionError
+
+
+def test_that_fails_once():
+    assert shown(1) == 2 or not first_of("failed")
+"""
+EXPLAINED_EACH = "".join(
+    f"[[room]]\nfunction = 'small.shown'\nbefore = 'return number + 1'\nafter = '{after}'\nwhy = 'so'\n"
+    for after in ("return number - 1", "return number + 2")
+)
+
+
+def test_what_broke_or_was_killed_though_explained_is_tried_once_more(tmp_path: Path) -> None:
+    status, said = tried(tmp_path, tests=ONCE, explained=EXPLAINED_EACH + EXPLAINED_UNREACHED)
+    counts = "2 killed, 0 timeout, 2 survived, 2 no tests, 0 broken: 33.3% of 6"
+    assert (status, said[-1]) == (0, f"all: {counts}; 0 to explain, to kill, or to take out")
+
+
+def test_only_what_would_make_the_run_fail_is_doubted() -> None:
+    other = replace(MUTANT, name="small.x_within__mutmut_2", after="return number > 3")
+    for outcome in get_args(Outcome):
+        assert doubtful({MUTANT: outcome}, []) == ([MUTANT] if outcome == "broken" else [])
+        assert doubtful({MUTANT: outcome}, [ENTRY]) == ([MUTANT] if outcome in ("broken", "killed") else [])
+    assert doubtful({MUTANT: "killed", other: "killed"}, [ENTRY]) == [MUTANT]
+    whole = replace(KIND, after=r"\1 [<>] \2")
+    assert doubtful({MUTANT: "killed", other: "survived"}, [whole]) == []
 
 
 @pytest.mark.parametrize("mutant", [MUTANT, replace(MUTANT, before="it's", after="a\nb")])

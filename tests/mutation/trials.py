@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -50,13 +50,15 @@ class Unfit(Exception):
 class Trials:
     """The plugin. `names` are the mutants' in mutmut; `outcomes` holds what became of each once pytest has returned.
 
-    `at_most` is how many tests a mutant gets; None gives it all that reach its function.
+    `at_most` is how many tests a mutant gets; None gives it all that reach its function. Those that `doubted` names,
+    once all have been tried, are tried again, each alone, and that counts.
     """
 
     names: Sequence[str]
     children: int
     at_most: int | None
     scratch: Path
+    doubted: Callable[[Mapping[str, Outcome]], Iterable[str]]
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     unfit: str | None = None
     noticing: list[str] = field(default_factory=list)
@@ -99,18 +101,31 @@ class Trials:
     def _try(self, session: pytest.Session, reached: dict[str, list[Timed]]) -> None:
         running: dict[int, tuple[str, float]] = {}
         for number, name in enumerate(self.names, 1):
-            tests = self._likely_first(reached.get(name.partition("__mutmut_")[0], []))[: self.at_most]
-            if not tests:
-                self.outcomes[name] = "no tests"
-                continue
             while len(running) >= self.children:
                 self._reap(running)
-            until = time.monotonic() + WAITS_S + SLOWER * sum(test.seconds for test in tests)
-            running[_forked(name, functools.partial(_run, session, tests, self.scratch))] = (name, until)
+            self._begin(session, name, reached, running)
             if number % 100 == 0:
                 print(f"  {number} of {len(self.names)}", file=sys.__stderr__, flush=True)
         while running:
             self._reap(running)
+        for name in list(self.doubted(self.outcomes)):
+            self._begin(session, name, reached, running)
+            while running:
+                self._reap(running)
+
+    def _begin(
+        self,
+        session: pytest.Session,
+        name: str,
+        reached: dict[str, list[Timed]],
+        running: dict[int, tuple[str, float]],
+    ) -> None:
+        tests = self._likely_first(reached.get(name.partition("__mutmut_")[0], []))[: self.at_most]
+        if not tests:
+            self.outcomes[name] = "no tests"
+            return
+        until = time.monotonic() + WAITS_S + SLOWER * sum(test.seconds for test in tests)
+        running[_forked(name, functools.partial(_run, session, tests, self.scratch))] = (name, until)
 
     def _reap(self, running: dict[int, tuple[str, float]]) -> None:
         """Note one that has ended, and end what waits for ever."""
