@@ -99,23 +99,32 @@ def test_a_server_that_a_command_starts(rules: Path) -> None:
     assert (code, found(out)) == (1, ["error destructive-tool-without-rule"])
 
 
-def test_a_server_over_http(rules: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment, null = {**os.environ, "DESK_KEY": ""}, subprocess.DEVNULL
-    process = subprocess.Popen(server(rules, str(port)), env=environment, stdout=null, stderr=null)
-    try:
-        ends = time.monotonic() + 30
-        while time.monotonic() < ends:
+def serving(rules: Path) -> tuple["subprocess.Popen[bytes]", int]:
+    """A server over HTTP that answers. Another process may take its port first: then it ends, and gets another one."""
+    environment, null, ends = {**os.environ, "DESK_KEY": ""}, subprocess.DEVNULL, time.monotonic() + 90
+    while True:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        process = subprocess.Popen(server(rules, str(port)), env=environment, stdout=null, stderr=null)
+        while process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
+                    return process, port
+            if time.monotonic() > ends:
+                process.kill()
+                process.wait()
             time.sleep(0.1)
+        assert time.monotonic() < ends, "no server came up"
+
+
+def test_a_server_over_http(rules: Path) -> None:
+    process, port = serving(rules)
+    try:
         code, out, err = run(str(rules), "--mcp", f"http://127.0.0.1:{port}/mcp", *ACCEPTED)
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)
     assert (code, err) == (1, "")
     assert "error destructive-tool-without-rule" in found(out)
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,7 @@ agent_key_env: DESK_KEY
 job: triage-ticket
 decision_tool: get_job_decision
 output_check_tool: check_output
+deadline_s: 60
 tools:
   helpdesk_reply:
     writes: billing-team-reply
@@ -220,12 +221,15 @@ class World:
 
     def served(self, server: str) -> str:
         """The URL of a server that runs over HTTP."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.process([*SERVER[server], "http", str(port)], stderr=subprocess.DEVNULL)
-        until(lambda: answers(port))
-        return f"http://127.0.0.1:{port}/mcp"
+        for _ in range(5):  # another process may take the port first
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            process = self.process([*SERVER[server], "http", str(port)], stderr=subprocess.DEVNULL)
+            until(partial(ended_or_answers, process, port))
+            if process.poll() is None:
+                return f"http://127.0.0.1:{port}/mcp"
+        raise AssertionError("no server came up")
 
     def proxy(self, *options: str) -> list[str]:
         return [*PREACTION, "proxy", "--rules", str(self.rules), *options]
@@ -251,13 +255,13 @@ class World:
 def end(process: subprocess.Popen[Any]) -> None:
     process.terminate()
     try:
-        process.wait(20)
+        process.wait(60)
     finally:
         process.kill()
         process.communicate()
 
 
-def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
+def until(holds: Callable[[], Any], seconds: float = 90) -> Any:
     """Wait for what another process does."""
     ends = time.monotonic() + seconds
     while not (found := holds()):
@@ -269,6 +273,10 @@ def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
 def answers(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def ended_or_answers(process: subprocess.Popen[Any], port: int) -> bool:
+    return process.poll() is not None or answers(port)
 
 
 SERVER = {
@@ -303,14 +311,25 @@ def shared_url(shared_world: World) -> str:
 
 
 @cache
-def typescript() -> None:
-    """Install the TypeScript SDK once, from the registry that npm is set up with."""
+def why_no_typescript() -> str:
+    """Install the TypeScript SDK once, from the registry that npm is set up with. Nothing when it is there."""
     if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("node and npm are not on this machine")
-    if not (HERE / "ts/node_modules").exists():
-        subprocess.run(
-            ["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock"], cwd=HERE / "ts", check=True
-        )
+        return "node and npm are not on this machine"
+    installed = HERE / "ts/node_modules"
+    if installed.exists():
+        return ""
+    install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]
+    for _ in range(2):  # a registry has its bad moments
+        done = subprocess.run(install, cwd=HERE / "ts", capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return ""
+        shutil.rmtree(installed, ignore_errors=True)  # half of it is none
+    return f"npm could not install the TypeScript SDK: {done.stderr.strip()[-500:]}"
+
+
+def typescript() -> None:
+    if why := why_no_typescript():
+        pytest.skip(why)
 
 
 # ---------------------------------------------------------------- a session through the proxy equals one without it
@@ -406,7 +425,7 @@ class Host:
         seen.append(await self.tell(c.complete(ref, {"name": "name", "value": "A"})))
         seen.append(await self.tell(c.call_tool("slow", {"seconds": 0.01}, progress_callback=on_progress, meta=META)))
         seen.append([list(one) for one in progress])
-        seen.append(await self.tell(c.call_tool("slow", {"seconds": 20}, read_timeout_seconds=0.5)))
+        seen.append(await self.tell(c.call_tool("slow", {"seconds": 20}, read_timeout_seconds=3)))
         if mode == "legacy":
             seen.append(await self.tell(c.set_logging_level("info")))
             seen += [await self.tell(c.call_tool(tool, {})) for tool in ("consult", "grow")]
@@ -492,7 +511,7 @@ def test_a_session_of_the_typescript_sdk_s_client_equals_one_without_the_proxy(
         target = world.target(where, "stdio", server)
         place = {"url": target} if isinstance(target, str) else {"command": [target.command, *target.args]}
         words = ["node", str(HERE / "ts/client.mjs"), json.dumps(place), json.dumps(calls)]
-        done = subprocess.run(words, env=world.environ, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, env=world.environ, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         return list(masked(json.loads(done.stdout)))
 
@@ -514,9 +533,10 @@ def processes(marker: str) -> list[psutil.Process]:
     for process in psutil.process_iter():
         try:
             told = [*process.cmdline(), *process.environ().values()]
-        except psutil.Error:
+            runs = process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:  # gone by now, or somebody else's
             continue
-        if any(marker in word for word in told) and process.pid != os.getpid() and process.status() != "zombie":
+        if runs and any(marker in word for word in told):
             found.append(process)
     return found
 
@@ -525,9 +545,9 @@ def processes(marker: str) -> list[psutil.Process]:
 @pytest.mark.parametrize(
     ("tool", "arguments", "timeout", "says"),
     [
-        ("die", {}, "30", "gone"),
-        ("flood", {"size": MAX_LINE + 100_000}, "30", "gone"),
-        ("hang", {}, "8", "no answer within 8 seconds"),
+        ("die", {}, "60", "gone"),
+        ("flood", {"size": MAX_LINE + 100_000}, "60", "gone"),
+        ("hang", {}, "20", "no answer within 20 seconds"),
     ],
 )
 def test_the_client_gets_an_error_and_nothing_is_left_behind(
@@ -540,7 +560,7 @@ def test_the_client_gets_an_error_and_nothing_is_left_behind(
             errors = []
             for name, given in ((tool, arguments), (REPLY, {"ticket_id": TICKET, "body": BODY})):
                 try:
-                    with anyio.fail_after(30):
+                    with anyio.fail_after(60):
                         result = await c.call_tool(name, given, meta=META)
                         assert result.is_error
                         errors.append(result.content[0].text)
@@ -576,26 +596,26 @@ def test_a_proxy_that_is_ended_leaves_no_server_behind(world: World, how: signal
         time.sleep(0.5)
     assert len(processes(str(world.rules.parent))) >= 2
     proxy.send_signal(how)
-    proxy.wait(20)
+    proxy.wait(60)
     until(lambda: not processes(str(world.rules.parent)))
 
 
 def test_a_client_that_leaves_ends_the_proxy_and_the_server(world: World) -> None:
     proxy = world.process(world.proxy("--", *SERVER["official"]), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    proxy.communicate("", timeout=30)
+    proxy.communicate("", timeout=90)
     assert proxy.returncode == 0
     until(lambda: not processes(str(world.rules.parent)))
 
 
 def test_a_server_that_goes_away_ends_the_proxy_and_its_exit_code_says_so(world: World) -> None:
     proxy = world.process(world.proxy("--", sys.executable, "-c", ""), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert proxy.wait(20) == 1
+    assert proxy.wait(60) == 1
 
 
 def test_the_server_sees_the_host_s_environment_without_the_authority_s_key(world: World) -> None:
     show = [sys.executable, "-c", "import os, sys; print(sorted(os.environ), file=sys.stderr)"]
     command = world.proxy("--", *show)
-    done = subprocess.run(command, env=world.environ, capture_output=True, text=True, input="", timeout=30, check=False)
+    done = subprocess.run(command, env=world.environ, capture_output=True, text=True, input="", timeout=90, check=False)
     assert "'RAN'" in done.stderr
     assert "DESK_KEY" not in done.stderr
 
@@ -640,7 +660,7 @@ class Wire:
 
     async def passed(self) -> Any:
         """The next message that the server got."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             return await self.server.got.receive()
 
     async def answer(self, id: Any, result: Any) -> None:
@@ -648,7 +668,7 @@ class Wire:
 
     async def told(self) -> Any:
         """The next message that the client got."""
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             return (await self._arriving.receive()).message
 
     def silent(self) -> bool:
@@ -790,10 +810,10 @@ def test_a_call_that_is_cancelled_while_it_is_judged_does_not_run() -> None:
 
     def verify(_id: str) -> Any:
         asked.set()
-        release.wait(10)
+        release.wait(60)
         return {}
 
-    desk = Desk(options={"verify": verify, "deadline_s": 9}).prepared()
+    desk = Desk(options={"verify": verify, "deadline_s": 59}).prepared()
 
     async def play(wire: Wire) -> None:
         await wire.call(1, REPLY, RIGHT)
@@ -969,10 +989,10 @@ def test_a_call_that_is_judged_when_the_server_goes_is_answered_and_never_runs()
 
     def verify(_id: str) -> Any:
         asked.set()
-        release.wait(10)
+        release.wait(60)
         return {}
 
-    desk = Desk(options={"verify": verify, "deadline_s": 9}).prepared()
+    desk = Desk(options={"verify": verify, "deadline_s": 59}).prepared()
 
     async def play(wire: Wire) -> None:
         await wire.call(1, LOOK, {})
@@ -996,7 +1016,7 @@ def test_a_request_without_an_answer_ends_with_an_error_and_progress_gives_it_mo
         await wire.passed()
         await wire.passed()
         for _ in range(4):
-            await anyio.sleep(0.2)
+            await anyio.sleep(0.9)
             params = {"progressToken": 1, "progress": 1}
             await wire.server.say.send(
                 JSONRPCNotification(jsonrpc="2.0", method="notifications/progress", params=params)
@@ -1004,7 +1024,7 @@ def test_a_request_without_an_answer_ends_with_an_error_and_progress_gives_it_mo
         told = [await wire.told() for _ in range(6)]
         errors = [one for one in told if isinstance(one, JSONRPCError)]
         assert [one.id for one in errors] == [2, 1]
-        assert "no answer within 0.5 seconds" in errors[0].error.message
+        assert "no answer within 3 seconds" in errors[0].error.message
         assert [(await wire.passed()).params["requestId"] for _ in range(2)] == [2, 1]
         await wire.answer(1, {"content": []})  # too late
         await wire.call(3, LOOK, {})
@@ -1012,7 +1032,7 @@ def test_a_request_without_an_answer_ends_with_an_error_and_progress_gives_it_mo
         await wire.answer(3, {"content": []})
         assert (await wire.told()).id == 3
 
-    on_wire(play, Desk(), silence_s=0.5)
+    on_wire(play, Desk(), silence_s=3)
 
 
 READY = JSONRPCNotification(jsonrpc="2.0", method="notifications/initialized")
@@ -1167,7 +1187,7 @@ def test_a08_the_proxy_refuses_to_start_when_the_server_lacks_a_tool(world: Worl
         for message in ({"id": 1, "method": "initialize", "params": hello}, {"method": "notifications/initialized"}):
             proxy.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
         proxy.stdin.flush()
-    assert proxy.wait(30) == 2
+    assert proxy.wait(90) == 2
     assert proxy.stderr.read().splitlines()[-1].startswith("preaction: the server has no tool called helpdesk-reply; ")
     until(lambda: not processes(str(world.rules.parent)))
 
@@ -1274,9 +1294,9 @@ def test_http_requests_that_are_out_of_order_are_refused(
     assert shared_world.ran is not None  # what other tests ran is forgotten
     common = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": REPLY, "arguments": {}}}
-    answer = httpx.post(url, json=body, headers={**common, **headers}, trust_env=False, timeout=20)
+    answer = httpx.post(url, json=body, headers={**common, **headers}, trust_env=False, timeout=60)
     assert answer.status_code == status
-    assert httpx.get(url.replace("/mcp", "/"), trust_env=False).status_code == 404
+    assert httpx.get(url.replace("/mcp", "/"), trust_env=False, timeout=60).status_code == 404
     assert shared_world.ran == []
 
 
@@ -1335,7 +1355,7 @@ def test_a_session_with_the_typescript_sdk_s_tasks(world: World) -> None:
 
     def session(command: Sequence[str]) -> list[str]:
         words = [*SERVER["tasks"], json.dumps({"command": list(command)}), BODY]
-        done = subprocess.run(words, env=world.environ, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, env=world.environ, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         return list(json.loads(done.stdout))
 
@@ -1390,10 +1410,15 @@ def test_a_client_that_would_resume_a_stream_gets_a_new_one_and_its_call_is_judg
     headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     denied = {"name": REPLY, "arguments": {"ticket_id": TICKET, "body": BODY}}
-    with httpx.Client(trust_env=False, timeout=20, headers=headers) as http:
+    with httpx.Client(trust_env=False, timeout=60, headers=headers) as http:
 
         def post(method: str, **more: Any) -> Any:
             return http.stream("POST", shared_url, json={"jsonrpc": "2.0", "method": method, **more})
+
+        def resumed(last: str) -> Any:
+            """The answer to a client that comes back; none while its last stream is being closed."""
+            with http.stream("GET", shared_url, headers={"last-event-id": last}) as answer:
+                return None if answer.status_code == 409 else (answer.status_code, answer.headers["content-type"])
 
         with post("initialize", id=1, params=hello) as opened:
             session_id = opened.headers["mcp-session-id"]
@@ -1404,8 +1429,7 @@ def test_a_client_that_would_resume_a_stream_gets_a_new_one_and_its_call_is_judg
         with post("tools/call", id=2, params=denied):
             pass  # gone before the denial came
         for last in ("1", "0", "2", "_GET_stream"):
-            with http.stream("GET", shared_url, headers={"last-event-id": last}) as resumed:
-                assert (resumed.status_code, resumed.headers["content-type"]) == (200, "text/event-stream")
+            assert until(partial(resumed, last)) == (200, "text/event-stream")
             until(lambda: http.get(shared_url, headers={"accept": "text/plain"}).status_code == 406)
         with post("tools/call", id=3, params=denied) as again:
             (answer,) = [line for line in again.read().decode().splitlines() if line.startswith("data: {")]
@@ -1419,7 +1443,7 @@ def test_a_client_that_would_resume_a_stream_gets_a_new_one_and_its_call_is_judg
 def command(world: World, *words: str) -> tuple[int, str, str]:
     """In this process where the command ends before it serves: a process of its own takes seconds."""
     if "--rules" in words and "--" in words and not {"--print-config", "--http"} & set(words):
-        options: Any = {"capture_output": True, "text": True, "timeout": 60, "input": "", "check": False}
+        options: Any = {"capture_output": True, "text": True, "timeout": 120, "input": "", "check": False}
         done = subprocess.run([*PREACTION, "proxy", *words], env=world.environ, **options)
         return done.returncode, done.stdout, done.stderr
     told = CliRunner().invoke(app, ["proxy", *words], env=world.environ)
@@ -1453,7 +1477,7 @@ def test_an_error_in_the_rules_has_its_place(world: World) -> None:
     world.rules.write_text(world.rules.read_text() + "unlistet: deny\n")
     status, _, said = command(world, "--rules", str(world.rules), "--", "x")
     assert status == 2
-    assert said == f"{world.rules}:17:1: unknown key 'unlistet'; did you mean 'unlisted'?\n"
+    assert said == f"{world.rules}:18:1: unknown key 'unlistet'; did you mean 'unlisted'?\n"
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -1509,7 +1533,7 @@ def test_a_url_that_nobody_serves_is_an_error_for_the_client(world: World) -> No
     target = world.stdio(world.proxy("--upstream-url", "http://127.0.0.1:1/mcp", "--timeout", "5"))
 
     async def play() -> None:
-        with anyio.fail_after(30):
+        with anyio.fail_after(90):
             async with Client(target, mode="legacy"):
                 pass
 
