@@ -86,6 +86,24 @@ def test_what_waited_for_others_in_vain_is_not_left_alone(impatient: None, monke
     assert condition.holds(facts([1])) is True
 
 
+def test_while_the_process_starts_who_asks_waits_for_it(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluator._EVALUATOR, "_ready", False)
+    held = threading.Event()
+
+    def starts() -> None:
+        with evaluator._EVALUATOR._lock:
+            held.set()
+            time.sleep(5 * evaluator.LIMIT_S)
+            evaluator._EVALUATOR._ready = True
+            monkeypatch.setattr(evaluator, "LIMIT_S", 30.0)  # for the answer, on a busy machine
+
+    one = threading.Thread(target=starts)
+    one.start()
+    assert held.wait(30)
+    assert evaluator._EVALUATOR.ask({"pattern": "a", "text": "a", "most": 1}) == (True, [[0, 1]])
+    one.join()
+
+
 def test_after_one_that_took_too_long_others_are_answered(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     source, numbers = HOSTILE["joins texts"]
     assert DIALECT.compile(source).holds(facts(numbers)) is None

@@ -102,7 +102,7 @@ def tried(root: Path, *wanted: str, tests: str = TESTS, explained: str = EXPLAIN
         (root / name).write_text(text, "utf-8")
     command = [sys.executable, str(RUN), "--root", str(root), "--children", "2", *wanted]
     quick = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=quick)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=quick)
     return done.returncode, (done.stdout + done.stderr).splitlines()
 
 

@@ -102,7 +102,7 @@ class _Evaluator:
 
     def ask(self, question: Mapping[str, Any]) -> tuple[bool, Any]:
         """False when this question had its time and no answer, else True; and the answer, None when there is none."""
-        if not self._lock.acquire(timeout=2 * LIMIT_S):
+        if not self._lock.acquire(timeout=2 * LIMIT_S + (0 if self._ready else _START_S)):
             return True, None  # other questions took the time
         try:
             line = self._exchange(json.dumps(question).encode() + b"\n")
