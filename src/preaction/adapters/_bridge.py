@@ -9,7 +9,7 @@ import asyncio
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, cast
@@ -143,14 +143,21 @@ class Bridge(Generic[C]):
         self, tool: str, arguments: object, context: C, *, names: Sequence[str] = (), batch: object = None
     ) -> Go | Stop:
         """As `ask`, from an event loop."""
+        return await self.total(tool, self._aask(tool, arguments, context, names, batch))
+
+    async def total(self, tool: str, asking: Awaitable[Go | Stop]) -> Go | Stop:
+        """What `asking` gives, which also reads what the runtime hands over; whatever fails in it is an answer (A2)."""
         try:
-            tool, session_id = self._prepare(tool, names, context)
-            unseen = self._unseen(session_id, batch)
-            async with asyncio.timeout(self.gate.time_limit_s):
-                verdict = await self.gate.acheck(session_id, tool, cast("Mapping[str, Any]", arguments), unseen=unseen)
-            return self._answer(verdict, session_id, batch)
+            return await asking
         except Exception as error:  # noqa: BLE001
             return self.failed(tool, error)
+
+    async def _aask(self, tool: str, arguments: object, context: C, names: Sequence[str], batch: object) -> Go | Stop:
+        tool, session_id = self._prepare(tool, names, context)
+        unseen = self._unseen(session_id, batch)
+        async with asyncio.timeout(self.gate.time_limit_s):
+            verdict = await self.gate.acheck(session_id, tool, cast("Mapping[str, Any]", arguments), unseen=unseen)
+        return self._answer(verdict, session_id, batch)
 
     def _prepare(self, tool: str, names: Sequence[str], context: C) -> tuple[str, str | None]:
         """The name to judge by, and the session."""
@@ -176,14 +183,17 @@ class Bridge(Generic[C]):
 
     def failed(self, tool: str, error: Exception) -> Go | Stop:
         """The answer where the adapter itself can't read or guard a call; as `refused`."""
-        return self.refused(tool, FAILED, type(error).__name__)  # never the message
+        told = {"code": "adapter_failed"}
+        log.error("the adapter failed on a call: %s", type(error).__name__, extra=told)  # never the message
+        return self._unless_observed(tool, FAILED)
 
-    def refused(self, tool: str, text: str, why: str | None = None) -> Go | Stop:
+    def refused(self, tool: str, text: str) -> Go | Stop:
         """A denial of the adapter's own, unless the gate only observes: then nothing stops a call (G42)."""
-        if why is not None:
-            log.error("the adapter failed on a call: %s", why, extra={"code": "adapter_failed"})
-        elif not self.gate.enforces:
+        if not self.gate.enforces:
             log.error("a call that is only observed would be: %r", text, extra={"code": "adapter_failed"})
+        return self._unless_observed(tool, text)
+
+    def _unless_observed(self, tool: str, text: str) -> Go | Stop:
         return Stop(text) if self.gate.enforces else Go(tool, None, None, None)
 
     # After ------------------------------------------------------------------------------------------------------------

@@ -105,18 +105,18 @@ class _Guard:
 
     async def before(self, given: HookInput, tool_use_id: str | None, context: object) -> dict[str, Any]:
         """Deny in the CLI's own words, or have no opinion: an "allow" would skip the user's own permissions."""
-        tool = ""
-        try:
-            tool, turn = given["tool_name"], self._turn(given["session_id"], given.get("agent_id"))
-            answer = await self.bridge.aask(tool, given["tool_input"], given, names=self.names(tool), batch=turn)
-            if isinstance(answer, Go):
-                self._allowed[given["tool_use_id"]] = (tool, answer)
-        except Exception as error:  # noqa: BLE001 - what can't be read is denied
-            answer = self.bridge.failed(tool, error)
+        answer = await self.bridge.total("", self._ask(given))
         if isinstance(answer, Go):
             return {}
         denial = {"permissionDecision": "deny", "permissionDecisionReason": answer.text}
         return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **denial}}
+
+    async def _ask(self, given: HookInput) -> Go | Stop:
+        tool, turn = given["tool_name"], self._turn(given["session_id"], given.get("agent_id"))
+        answer = await self.bridge.aask(tool, given["tool_input"], given, names=self.names(tool), batch=turn)
+        if isinstance(answer, Go):
+            self._allowed[given["tool_use_id"]] = (tool, answer)
+        return answer
 
     async def after(self, given: HookInput, tool_use_id: str | None, context: object) -> dict[str, Any]:
         """A tool outside of this process ran, or failed; inside, `call` records and takes the entry."""
@@ -184,19 +184,20 @@ class _Guard:
     async def call(self, tool: str, params: Any, run: Run) -> Any:
         """The last place before the act: run what the hook allowed; a call that no hook saw is asked about here."""
         arguments = params.arguments or {}
-        try:
-            checked, go = self._allowed.pop(_tool_use_id(params), ("", None))
-            answer = go or await self.bridge.aask(tool, arguments, {}, names=self.names(tool))
-            if go is not None and (checked != tool or not _same(go.arguments, arguments)):
-                answer = self.bridge.refused(tool, CHANGED)
-        except Exception as error:  # noqa: BLE001 - what can't be read is denied
-            answer = self.bridge.failed(tool, error)
+        answer = await self.bridge.total(tool, self._hold(tool, params, arguments))
         if isinstance(answer, Stop):
             content = [{"type": "text", "text": answer.text}]
             return mcp_types.CallToolResult.model_validate({"content": content, "isError": True})
         result = await run(arguments if answer.arguments is None else answer.arguments)
         self.bridge.ran(answer, getattr(result, "root", result))
         return result
+
+    async def _hold(self, tool: str, params: Any, arguments: dict[str, Any]) -> Go | Stop:
+        """The hook's answer, if this is the call that it saw."""
+        checked, go = self._allowed.pop(_tool_use_id(params), ("", None))
+        if go is None:
+            return await self.bridge.aask(tool, arguments, {}, names=self.names(tool))
+        return go if checked == tool and _same(go.arguments, arguments) else self.bridge.refused(tool, CHANGED)
 
 
 def _refuse(options: ClaudeAgentOptions) -> None:

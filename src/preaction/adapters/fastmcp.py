@@ -96,13 +96,7 @@ class GateMiddleware(Middleware):  # type: ignore[misc]  # untyped where FastMCP
     async def on_call_tool(self, context: Call, call_next: CallNext[Any, Any]) -> Any:
         """Ask; run with what was checked; record."""
         with self._batch(context) as batch:
-            name = context.message.name
-            try:
-                answer = await self._ask(context, batch)
-            except ConfigurationError as error:
-                answer = self.bridge.refused(name, UNSET.format(error))
-            except Exception as error:  # noqa: BLE001 - what can't be read is denied
-                answer = self.bridge.failed(name, error)
+            answer = await self.bridge.total(context.message.name, self._ask(context, batch))
             if isinstance(answer, Stop):
                 return ToolResult(content=answer.text, is_error=True)
             if answer.arguments is not None:
@@ -120,8 +114,11 @@ class GateMiddleware(Middleware):  # type: ignore[misc]  # untyped where FastMCP
         later = running.middleware[running.middleware.index(self) + 1 :]
         if any(not isinstance(one, GateMiddleware) and type(one).__name__ not in self.accept for one in later):
             return self.bridge.refused(name, LATER)
-        if not self._looked:
-            await self.look()
+        try:
+            if not self._looked:
+                await self.look()
+        except ConfigurationError as error:
+            return self.bridge.refused(name, UNSET.format(error))
         tool = await _tool(self._server, name)
         names = [] if tool is None else [one async for one in _names(tool)]
         misfit = False

@@ -98,18 +98,18 @@ class _Guarded:
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """As the tool's own, behind the gate."""
         context, fields = self.read(args, kwargs)
-        try:
-            run = await _run_of(context)
-        except Exception as error:  # noqa: BLE001
-            answer = self.bridge.failed(self.name, error)
-        else:
-            answer = await self.bridge.aask(self.name, fields, run, batch=run.turn)
+        answer = await self.bridge.total(self.name, self.ask(context, fields))
         if isinstance(answer, Stop):
             return self.denied(answer, kwargs)
         args, kwargs = self.checked(answer, args, kwargs)
         with inside(answer):
             output = await self.tool.acall(*args, **kwargs)
         return self.ran(answer, output)
+
+    async def ask(self, context: Any, fields: dict[str, Any] | None) -> Go | Stop:
+        """The bridge's answer, for the run that the call belongs to."""
+        run = await _run_of(context)
+        return await self.bridge.aask(self.name, fields, run, batch=run.turn)
 
     def read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any] | None]:
         """The run's context, and the fields that the body would run with; None: they can't be told."""
